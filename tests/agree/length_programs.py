@@ -18,6 +18,8 @@ _HEADS = (
     "for t in range(x.shape[0]):", "for t in range(len(x)):", "for t in range(x.size(0) - 1):",
     "for t in range(1, x.shape[0]):", "for t in range(steps):", "for row in x:", "for t, row in enumerate(x):",
     "for row, other in zip(x, x * 2):", "for t in range(0, x.shape[0]):",
+    "for t in reversed(range(x.shape[0])):", "for t in range(n - 1, -1, -1):", "for t in range(n - 2, -1, -1):",
+    "for t in reversed(range(1, len(x))):", "for t in reversed(range(steps)):",
 )  # fmt: skip
 _OPERATORS = (
     "{a} + {b}", "{a} * {b}", "weft.tanh({a})", "weft.sin({a} * 2)", "weft.where({a} > 0, {a}, {a} * .1)",
@@ -52,6 +54,11 @@ _SAME_BY_INDEX = (
     "s0 = s0 + y * t * .01", "s0 = s0 * .97 ** t", "s0 = s0 / (t + 1)", "if t > 0: s0 = s0 * .5", "s0 = s0 * rate(t)",
     "loss = loss + s0.sum() * math.exp(-t / 9)", "later = t + 1; s0 = weft.add(s0, later * .1)",
     "s0 = s0 * .5 if t else s0 + p", "s0 = s0 - max(t, 4) * .01\nif t == 0: s0 = s0 * 2",
+)  # fmt: skip
+# lines with branches of the index of a loop that counts down
+_SAME_GOING_DOWN = (
+    "if t == n - 1: s0 = s0 * .5", "s0 = s0 + (y if t >= x.shape[0] - 1 else x[t] * .5)",
+    "if t < n - 2: s0 = s0 * .9\nelse: s0 = s0 + y", "if t >= 0: s0 = s0 * .5",
 )  # fmt: skip
 _BEHIND = (
     "s0 = s0 * len(out)", "s0 = s0 + out[1]", "s0 = s0 + out[-1]", "s0 = sum(out) + s0", "s0 = s0 * len(x)",
@@ -128,15 +135,17 @@ def draw_lengths(seed: int) -> LengthProgram:
     lines = ["out = [y]" if begun else "out = []", "xt = x.transpose(0, 1); xc = xt.contiguous()"]
     lines += ["kept, seen, count, box = [], set(), [0], Box()", "k = u = None; u, v = p, y; scale = .5"]
     lines += ["last = 0; nothing = None; own = [1.]; pair = [y * .5, y * .25]; both = [y, p]"]
+    lines += ["n = x.shape[0]"]
     lines += ["numbers = iter([.5] * 12 + [.9] * 300); many = [.9] * 14 + [.4] * 300", "loss = 0."]
     lines += [f"s{i} = y * {one_of(('1.', '.5', 'p.sum()'))}" for i in range(states)]
-    last = one_of(("", "before = s0"))
+    last, counts_down = one_of(("", "before = s0")), False
     lines += [last] if last else []
     for _ in range(1 + chance(.2)):
         head = one_of(_HEADS)
         has_index = head.startswith("for t")
-        rows = [one_of(("x[t]", "x[t]", "xt[:, t]", "xc[:, t]"))] if has_index else []
-        rows += ["x[t + 1]"] if "- 1" in head or "steps" in head else []
+        is_down = "reversed" in head or "-1)" in head
+        rows = [one_of(("x[t]", "x[t]", "xt[:, t]", "xc[:, t]", "x[n - 1 - t]"))] if has_index else []
+        rows += ["x[t + 1]"] if " - 1)" in head or "n - 2" in head or "steps" in head else []
         rows += ["row"] if "row" in head else []
         rows += ["other"] if "other" in head else []
         operands = [*[f"s{i}" for i in range(states)] * 2, *rows * 2, "p", *["before"] * bool(last)]
@@ -153,7 +162,10 @@ def draw_lengths(seed: int) -> LengthProgram:
         body += [f"out.append({one_of(('s0', 'v0'))})"] if has_list else []
         body += [f"loss = loss + ({one_of(values)} ** 2).sum()"] if chance(.5) else []
         if chance(.5):
-            body += one_of((*_SAME, *_SAME_BY_INDEX * has_index)).split("\n")
+            by_index = _SAME_GOING_DOWN if is_down and chance(.8) else _SAME_BY_INDEX
+            more = one_of((*_SAME, *by_index * has_index))
+            counts_down |= is_down and more in _SAME_BY_INDEX
+            body += more.split("\n")
         if differs:
             choices = (*_DIFFERS, *_DIFFERS_BY_INDEX * has_index)
             body.insert(int(rng.integers(len(values) + 1)), one_of(choices))
@@ -169,4 +181,5 @@ def draw_lengths(seed: int) -> LengthProgram:
     source = "\n".join([_PREAMBLE, "def step(p, x, w, y, steps):", *(f"    {line}" for line in lines),
                         f"    return [loss, {', '.join(returned)}]"])
     reads_earlier = any("before" in line for line in lines if line.startswith("    ") and "before = s0" not in line)
-    return LengthProgram(source, width, seed, not (differs or sees or reads_earlier))
+    both_ways = "n - 1 - t" in source and seed % 2 == 0  # gradients of a row arrive from both sides
+    return LengthProgram(source, width, seed, not (differs or sees or reads_earlier or counts_down or both_ways))

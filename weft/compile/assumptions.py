@@ -27,7 +27,8 @@ class Assumptions:
     symbolic_codes: functions that use math and `len` on symbols. knows_gradients: gradients that are added to are
     reached otherwise too. same_containers: containers of a call that are one object have one stand-in.
     changing_sizes: symbols of sizes for which calls found no program that fits.
-    unrolled: loops of Python's are recorded iteration by iteration; counted: none goes on for other sizes.
+    unrolled: loops of Python's are recorded iteration by iteration; counted: none goes on for other sizes;
+    loops: which did not, and why.
     reads_values: Python may ask for values of tensors; the program is for the answers that the call has given.
     called: code of hooks and rules that the program calls instead of recording it; without_gradient: by the number of
     such a call, ids of tensors whose .grad it takes away; forwards: what the forwards of custom Functions among them
@@ -48,6 +49,7 @@ class Assumptions:
     changing_sizes: frozenset[str] = frozenset()
     unrolled: bool = False
     counted: bool = False
+    loops: tuple[str, ...] = ()
     reads_values: bool = False
     called: tuple[CodeType, ...] = ()
     without_gradient: frozenset[tuple[int, int]] = frozenset()
@@ -100,6 +102,7 @@ class Assumptions:
             knows_gradients=self.knows_gradients or refuted.knows_gradients,
             same_containers=self.same_containers or refuted.same_containers,
             unrolled=self.unrolled or refuted.unrolled, counted=self.counted or refuted.counted,
+            loops=self.loops or refuted.loops,
         )
 
     def after_call(self, number: int, missing: Mapping[int, bool], without: Mapping[int, bool]) -> Assumptions:

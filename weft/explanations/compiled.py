@@ -64,6 +64,7 @@ def _of_entry(owner: CompiledFunction, entry: Entry, symbols: dict[str, int] | N
     programs = [
         program_facts(title, graph, executable, symbols, names, inputs) for title, graph, executable in entry.programs
     ]
+    programs[0].loops += entry.capture.loops_of_one_length
     if entry.joint is not None:
         programs[0].title = "forward"
         halves = entry.joint.halves

@@ -81,6 +81,7 @@ class Capture:
         self.backend = CaptureBackend(self.tensors, self.calls.refuse_draws)
         self.changing_sizes: Collection[str] = ()  # symbols of sizes for which earlier programs did not fit
         self.has_loops_for_sizes = False  # whether it has a loop for that reason
+        self.loops_of_one_length: list[str] = []  # loops over a size that do not go on for others, with the reason
         self.random_states: dict[Value, Place] = {}
         self.repeats = EachCall()
         self.recorder.end_repeats = lambda: self.repeats.end()

@@ -17,16 +17,18 @@ class Restart(Exception):
     is the same one at every call;
     knows_gradients: gradients are known before they are added to; lifted: more code uses math and `len` on symbols;
     same_containers: containers that are one object have one stand-in; unrolled: loops of Python's are recorded
-    iteration by iteration; counted: each has the number of iterations of the call.
+    iteration by iteration; counted: each has the number of iterations of the call; loops: which ones, and why.
     """
 
     def __init__(
         self, lift: dict[SlotKey, Slot] | None = None, static: set[Any] | None = None,
         identical: set[SlotKey] | None = None, knows_gradients: bool = False, lifted: CodeType | None = None,
         same_containers: bool = False, unrolled: bool = False, counted: bool = False,
+        loops: tuple[str, ...] = (),
     ) -> None:
         super().__init__("capture restarts")
         self.lift, self.static, self.identical, self.knows_gradients = (
             lift or {}, static or set(), identical or set(), knows_gradients
         )
         self.lifted, self.same_containers, self.unrolled, self.counted = lifted, same_containers, unrolled, counted
+        self.loops = loops

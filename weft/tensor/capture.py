@@ -26,11 +26,10 @@ ROW: Final = "row"  # what the items of a loop are: the rows of a tensor, its nu
 
 
 class Index(NamedTuple):
-    """The numbers of a loop, from the first one on."""
+    """The numbers of a loop, from the first one on. Counted down (a step of -1) the first one is a size."""
 
-    begin: int
-
-
+    begin: Any
+    step: int = 1
 
 
 class CapturedGradients(Protocol):

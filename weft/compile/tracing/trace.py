@@ -89,6 +89,7 @@ def trace_program(
     capture.changing_sizes = assumptions.changing_sizes
     if knobs.fold != "off" and not assumptions.unrolled:
         capture.repeats = RepeatedCalls(capture, follows_sizes=not assumptions.counted)
+        capture.loops_of_one_length = list(assumptions.loops)
     calls = capture.calls
     calls.codes, calls.missing, calls.switches = assumptions.called, assumptions.missing, assumptions.switches
     calls.gone, calls.functions.forwards = assumptions.without_gradient, assumptions.forwards

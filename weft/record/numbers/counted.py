@@ -48,21 +48,22 @@ class _Counted:
 
 
 class CountedRange(_Counted):
-    """range(start, stop) of which one is a size."""
+    """range(start, stop), or range(start, stop, -1), of which one is a size."""
 
     python = range
 
-    def __init__(self, start: Any, stop: Any) -> None:
-        self.start, self.stop = start, stop
+    def __init__(self, start: Any, stop: Any, step: int = 1) -> None:
+        self.start, self.stop, self.step = start, stop, step
 
     def plain(self) -> range:
-        return range(self.start, self.stop)
+        return range(self.start, self.stop, self.step)
 
     def over(self, frame: FrameType) -> Iterator[int] | None:
-        start = self.start
-        if modes.capture is None or type(start) is not int or type(self.stop) is not SymInt:
+        start, stop, step = self.start, self.stop, self.step
+        first, end = (start, stop) if step > 0 else (stop, start)
+        if modes.capture is None or type(first) is not int or type(end) is not SymInt:
             return None
-        return modes.capture.repeats.over(self.stop - start, frame, Index(start), lambda k: start + k)
+        return modes.capture.repeats.over(end - first, frame, Index(start, step), lambda k: start + k * step)
 
     def __len__(self) -> int:
         return len(self.plain())
@@ -74,7 +75,7 @@ class CountedRange(_Counted):
         return value in self.plain()
 
     def __reversed__(self) -> Iterator[int]:
-        return reversed(self.plain())
+        return CountedReversed(self) if self.step == 1 else reversed(self.plain())
 
     def __eq__(self, other: object) -> bool:
         return self.plain() == (other.plain() if isinstance(other, CountedRange) else other)
@@ -89,11 +90,10 @@ class CountedRange(_Counted):
         return self.plain().__reduce__()
 
 
-class _CountedRows(_Counted):
-    """zip or enumerate of tensors. An iterator, as they are: what has begun goes on."""
+class _CountedIterator(_Counted):
+    """An iterator: what has begun goes on."""
 
-    def __init__(self, *tensors: Tensor) -> None:
-        self.tensors = tensors
+    def __init__(self) -> None:
         self._begun: Iterator[Any] | None = None
 
     def __iter__(self) -> Iterator[Any]:
@@ -107,14 +107,31 @@ class _CountedRows(_Counted):
         return next(self._begun)
 
 
-class CountedZip(_CountedRows):
+class CountedReversed(_CountedIterator):
+    """reversed of a range."""
+
+    python = type(reversed(range(0)))
+
+    def __init__(self, numbers: CountedRange) -> None:
+        super().__init__()
+        self.numbers = numbers
+
+    def plain(self) -> Any:
+        return reversed(self.numbers.plain())
+
+    def over(self, frame: FrameType) -> Iterator[int] | None:
+        start, stop = self.numbers.start, self.numbers.stop
+        return CountedRange(stop - 1, start - 1, -1).over(frame)
+
+
+class CountedZip(_CountedIterator):
     """zip of tensors with equally many rows."""
 
     python = zip
 
     def __init__(self, tensors: tuple[Tensor, ...], options: dict[str, Any]) -> None:
-        super().__init__(*tensors)
-        self.options = options
+        super().__init__()
+        self.tensors, self.options = tensors, options
 
     def plain(self) -> Any:
         return zip(*self.tensors, **self.options)  # noqa: B905 (as the user says)
@@ -130,22 +147,22 @@ class CountedZip(_CountedRows):
         return modes.capture.repeats.over(sizes[0], frame, item, lambda k: tuple([t[k] for t in tensors]))
 
 
-class CountedEnumerate(_CountedRows):
+class CountedEnumerate(_CountedIterator):
     """enumerate of a tensor's rows, counted from a number."""
 
     python = enumerate
 
     def __init__(self, tensor: Tensor, start: int) -> None:
-        super().__init__(tensor)
-        self.start = start
+        super().__init__()
+        self.tensor, self.start = tensor, start
 
     def plain(self) -> Any:
-        return enumerate(self.tensors[0], self.start)
+        return enumerate(self.tensor, self.start)
 
     def over(self, frame: FrameType) -> Iterator[Any] | None:
         if modes.capture is None:
             return None
-        (tensor,), start = self.tensors, self.start
+        tensor, start = self.tensor, self.start
         return modes.capture.repeats.over(
             tensor.shape[0], frame, (Index(start), ROW), lambda k: (start + k, tensor[k])
         )
@@ -155,6 +172,8 @@ def counted_range(*args: Any) -> Any:
     """range of numbers, one of which may be a size."""
     if len(args) in (1, 2) and type(args[-1]) is SymInt and args[-1].is_live:
         return CountedRange(*((0, *args) if len(args) == 1 else args))
+    if len(args) == 3 and type(args[0]) is SymInt and args[0].is_live and type(args[2]) is int and args[2] == -1:
+        return CountedRange(*args)
     return range(*args)
 
 

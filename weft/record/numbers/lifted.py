@@ -7,7 +7,7 @@ from collections import ChainMap
 from collections.abc import Callable, Container, Hashable, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NoReturn, Protocol, TypeVar
 from weakref import ref
 
 from weft.guards.rewrite import Substitutes
@@ -260,8 +260,12 @@ class LiftedNumbers:
         if len(self.lifted_codes) < _MOST_CODES:
             code = code_that_loads(frame, substitutes, self.lifted_codes)
             if code is not None:
-                self._restart = self._restart or Restart(lifted=code)
-                raise self._restart
+                self.restart(Restart(lifted=code))
+
+    def restart(self, restart: Restart) -> NoReturn:
+        """Raises a Restart, once more at the end where the user's code catches it."""
+        self._restart = self._restart or restart
+        raise self._restart
 
     def settle_taken(self) -> None:
         """Raises the Restart that the user's code has caught, if there is one."""

@@ -12,6 +12,7 @@ called.py         what calls in it give
 values.py         what it follows a body with, in the place of Python's values
 objects.py        what settings, modules and containers say of themselves
 lengths.py        loops over a size, which go on for others
+reasons.py        why a loop over a size does not go on for others
 joins.py          lists of results, as long as a size, that are stacked
 backward.py       the loop's history: a loop that goes back, with the sums of the engine in their order
 Start reading at calls.py.

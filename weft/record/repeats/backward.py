@@ -19,6 +19,7 @@ from weft.ir.graph import Operand, Value
 from weft.ops.packet import aten
 from weft.record.blocks.loops import Loop, Outcome, WhileLoopBackward, has_history, repeat
 from weft.record.blocks.recorded import zeros_at
+from weft.record.repeats.for_statement import LATE
 from weft.record.restart import Restart
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
@@ -27,6 +28,9 @@ from weft.types.sym import IntLike, to_dim, wrap
 
 if TYPE_CHECKING:
     from weft.record.capture import Capture
+
+
+_SEGMENTS = 8  # parts of a loop with gradients of other rows, each a loop of its own
 
 
 class ForwardValues(dict[Value, Operand]):
@@ -66,7 +70,11 @@ class RepeatedBackward(WhileLoopBackward):
         self.without: frozenset[Value] = frozenset()  # values of its block that have no history
         # by carried value: where among them what it began with is read for the last time, and in which iteration
         self.read_last: Sequence[tuple[int, int]] = ()
+        # of tensors whose rows are read in two directions: what has arrived there would be added to in no fixed order
+        self.both_ways: Sequence[Edge] = ()
         self.is_summed: Sequence[bool] = ()  # by slices: whether a gradient of one has zeros for the others
+        # by the place of rows: whether gradients flow into pieces of them (the first one has what is not a late one)
+        self.reached_pieces: dict[int, list[bool]] = {}
         # rows of a carried value, by their place among the results: which one, and how many iterations later
         self._carried_rows: dict[int, tuple[int, int]] = {}
 
@@ -118,7 +126,7 @@ class RepeatedBackward(WhileLoopBackward):
 
     # ---- the way back
     def pull_back(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Sequence[Any]:
-        if modes.grad or modes.special is not None:
+        if modes.grad or modes.special is not None or any(map(_has_arrived, self.both_ways)):
             raise Restart(unrolled=True)  # (of a loop, the second gradient has sums in another order)
         return _WayBack(self, grads, needs).gradients()
 
@@ -127,14 +135,20 @@ class RowsBackward(Node):
     """The history of single rows of a loop's result. What flows into a row here is not all of its value's gradient: the
     iterations behind it have theirs. Whoever asks for all of it gets the loop iteration by iteration."""
 
-    def __init__(self, rows: Sequence[Tensor]) -> None:
+    def __init__(self, stacked: Tensor, rows: Sequence[Tensor]) -> None:
+        """rows: pieces of a loop's result."""
         super().__init__(tuple([gradient_edge(row) for row in rows]))
+        edge = gradient_edge(stacked)
+        assert edge is not None and isinstance(edge[0], RepeatedBackward)
+        self._history, self._number = edge[0], edge[1]
         for i, row in enumerate(rows):
             self.metadata_of_inputs += (InputMetadata(row.dims, row.dtype),)
             row._autograd = AutogradState(False, self, i)
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
-        """What flows in."""
+        """What flows in. The loop is told of rows that nothing flows into: a gradient of zeros is not the same, where a
+        derivative has no value."""
+        self._history.reached_pieces[self._number] = [g is not None for g in grads]
         return grads
 
     def arrival(self, index: int) -> Node:
@@ -164,26 +178,55 @@ class _WayBack:
 
     def gradients(self) -> list[Any]:
         """The gradients of the edges that need one."""
-        trip = left = wrap(self.loop.trip, self.capture.env)
         first = self._arrived_at_begins()
         least = 1 + max(first, default=-1)
-        while left > least and not self._is_steady():
-            left -= 1
-            self._step(left)
-            if trip - left > len(self.node.states) + 2:
-                raise Restart(unrolled=True)
-        if left > least:
-            self._loop(least, left)
-            left = least
-        while left > 0:
-            left -= 1
-            self._step(left, first.get(left, {}))
+        roots, carried_rows = self.roots, self.carried_rows
+        for begin, end, absent in reversed(self._segments()):
+            self.roots = {i: g for i, g in roots.items() if i not in absent}
+            self.carried_rows = {i: g for i, g in carried_rows.items() if i not in absent}
+            left, low = end, begin if begin > least else least
+            is_short = type(end - begin) is int and end - begin <= LATE
+            while left > low and (is_short or not self._is_steady()):
+                left -= 1
+                self._step(left)
+                if end - left > len(self.node.states) + 2 + LATE * is_short:
+                    raise Restart(unrolled=True)
+            if left > low:
+                self._loop(low, left)
+                left = low
+            while left > begin:
+                left -= 1
+                self._step(left, first.get(left, {}))
         by_place: dict[int, Any] = {i: self.states.get(i) for i in range(self.count)}
         by_place.update({i: self._of_rows(i, aten.cat(tuple(reversed(rows)), 0)) for i, rows in self.pieces.items()})
         return [
             *(by_place.get(i) for i in range(self.arity) if self.needs[i]),
             *(self.totals[e] for e in self.outer),
         ]
+
+    def _segments(self) -> list[tuple[IntLike, IntLike, frozenset[int]]]:
+        """Iterations in which gradients flow into the same rows: from which one on, up to which one, and the rows
+        without (carried values by their place, others by that among the results). Of a loop of a size the first piece
+        of rows is all but the last ones."""
+        trip = wrap(self.loop.trip, self.capture.env)
+        absent: list[tuple[int, int, list[bool]]] = []  # by rows: their name here, and how many iterations later
+        for i, pieces in self.node.reached_pieces.items():
+            if i in self.roots:
+                absent.append((i, 0, pieces))
+            elif i in self.node._carried_rows and self.node._carried_rows[i][0] in self.carried_rows:
+                absent.append((*self.node._carried_rows[i], pieces))
+        late = 0 if type(trip) is int else LATE  # (places are counted from the end of the first piece on)
+
+        def present(pieces: list[bool], shift: int, place: int) -> bool:
+            return pieces[max(0, place - shift)]
+
+        count = max((len(pieces) for _, _, pieces in absent), default=1)
+        names = [frozenset([i for i, s, p in absent if not present(p, s, k)]) for k in range(count)]
+        borders = [k for k in range(1, count) if names[k] != names[k - 1]]
+        if len(borders) > _SEGMENTS:
+            raise Restart(unrolled=True)
+        places = [0, *[trip - late + k - 1 if late else k for k in borders], trip]
+        return [(places[j], places[j + 1], names[k]) for j, k in enumerate([0, *borders])]
 
     def _of_rows(self, place: int, rows: Tensor) -> Tensor:
         """The gradient of slices. One by one each is added to zeros where the others lie, which makes 0.0 of -0.0."""
@@ -261,7 +304,7 @@ class _WayBack:
         return zeros_at(self.capture, dict(self._wanted())[key]) if gradient is None else gradient
 
     # ---- the others
-    def _loop(self, first: int, end: IntLike) -> None:
+    def _loop(self, first: IntLike, end: IntLike) -> None:
         """The iterations from the first up to the end, as a loop."""
         capture = self.capture
         states = list(self.states)
@@ -300,13 +343,13 @@ class _WayBack:
         for i, rows in zip(self.slices, outputs[len(carried) :], strict=True):
             self.pieces[i].append(rows)
 
-    def _stack_of(self, value: Value, first: int, end: IntLike) -> Operand:
+    def _stack_of(self, value: Value, first: IntLike, end: IntLike) -> Operand:
         whole = self.capture.tensors.fresh(self.node.stack(value))
-        if (first, to_dim(end)) == (0, self.loop.trip):
+        if (to_dim(first), to_dim(end)) == (0, self.loop.trip):
             return self.capture.tensors.operand(whole)
         return self.capture.tensors.operand(aten.slice(whole, 0, first, end, 1))
 
-    def _earlier(self, rows: Tensor, first: int, end: IntLike, shift: int) -> Tensor:
+    def _earlier(self, rows: Tensor, first: IntLike, end: IntLike, shift: int) -> Tensor:
         """Of rows for each iteration, those of so many iterations before."""
         if first >= shift:
             return aten.slice(rows, 0, first - shift, end - shift, 1)  # type: ignore[no-any-return]
@@ -324,15 +367,24 @@ class _WayBack:
         return arrived
 
 
-def _taken(edge: Edge) -> Any:
-    """What has arrived at an edge that leads out, taken from there: the loop adds to it."""
+def _buffer_of(edge: Edge) -> Any:
+    """Where the walk adds up what arrives at an edge; None where nothing has."""
     walk = engine.current_walk()
     node, index = edge
     buffer = None if walk is None else walk.buffers.get(node)
-    if buffer is None or index >= len(buffer) or buffer[index] is None:
+    return None if buffer is None or index >= len(buffer) or buffer[index] is None else buffer
+
+
+def _has_arrived(edge: Edge) -> bool:
+    return _buffer_of(edge) is not None
+
+
+def _taken(edge: Edge) -> Any:
+    """What has arrived at an edge that leads out, taken from there: the loop adds to it."""
+    buffer, walk = _buffer_of(edge), engine.current_walk()
+    if buffer is None or walk is None:
         return None
-    taken, buffer[index] = buffer[index], None
-    assert walk is not None
+    taken, buffer[edge[1]] = buffer[edge[1]], None
     return walk.evaluator.handed_out(taken)
 
 

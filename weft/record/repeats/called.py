@@ -68,7 +68,10 @@ def result_of(
     if not is_operator and id(callee) not in _PURE:
         raise Unsteady
     if not is_operator and not named and all(map(is_numeric, arguments)) and Number in map(type, arguments):
-        return Number(callee, tuple([v if type(v) is Number else v.value for v in arguments]))
+        number = Number(callee, tuple([v if type(v) is Number else v.value for v in arguments]))
+        if number.has_size:
+            raise Unsteady
+        return number
     if is_operator:
         code.take(ins, arguments)
     else:

@@ -21,6 +21,8 @@ from weft.support.generated import function_factory
 from weft.support.locations import Location, located
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
+from weft.types.dims import Dim, Expr
+from weft.types.sym import to_dim
 
 if TYPE_CHECKING:
     from weft.record.capture import Capture
@@ -78,14 +80,18 @@ class Literal(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """An integer that changes by the same step with each iteration."""
+    """An integer that changes by the same step with each iteration. It may begin with a size."""
 
-    begin: int
+    begin: Dim
     step: int
 
     def at(self, iteration: Any) -> Any:
         """What it is in an iteration."""
-        return self.begin + self.step * iteration
+        return self.begin + to_dim(iteration) * self.step
+
+    def is_at(self, value: Any, iteration: int) -> bool:
+        """Whether a value is what it is in an iteration, whatever the sizes are."""
+        return type(value) in (int, Expr) and value == self.at(iteration)
 
 
 class Row(NamedTuple):
@@ -246,6 +252,10 @@ class Iteration:
             return self._tensor(values)
         if any(type(v) is not type(first) for v in others):
             raise NoIteration
+        if type(first) is Expr and type(step := others[0] - first) is int and step:
+            counted = Counted(first, step)
+            if all(counted.is_at(v, i) for i, v in enumerate(values)):
+                return counted
         keys = [memo_key(v) for v in values]
         if all(key == keys[0] for key in keys):
             return Literal(first)
@@ -289,7 +299,8 @@ class Iteration:
         """Which row of its first operand a call reads in the first iteration. Raises NoIteration where it reads
         something else."""
         base = operands[0]
-        if type(base) is not Fixed or self.iterations[0][number].op.view is None or counted.begin < 0:
+        begin = self.capture.env.hint(counted.begin)
+        if type(base) is not Fixed or self.iterations[0][number].op.view is None or begin < 0:
             raise NoIteration
         whole = self.capture.tensors.payload_of(base.value).geometry()
         shown = [each[number].out._data.geometry() for each in self.iterations]
@@ -411,7 +422,10 @@ def _tests(operand: Any, text: str, name: Callable[[Any], str]) -> Iterator[str]
     elif kind is Fixed:
         yield f"{text} is {name(operand.value)}"
     elif kind is Counted:
-        yield f"type({text}) is int and {text} == {operand.begin} + {operand.step} * n"
+        if type(operand.begin) is int:
+            yield f"type({text}) is int and {text} == {operand.begin} + {operand.step} * n"
+        else:  # (the same for every size: nothing is asked)
+            yield f"{name(operand.is_at)}({text}, n)"
     elif kind is Numbers:
         yield f"type({text}) is {type(operand.values[0]).__name__}"
         if type(operand.values[0]) is int:

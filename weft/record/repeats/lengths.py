@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.guards.rewrite import original
 from weft.ir.builder import memo_key
+from weft.record.repeats import reasons
 from weft.record.repeats.for_statement import (
     ForStatement,
     Unsteady,
@@ -30,6 +31,7 @@ from weft.record.repeats.iteration import EXACT, Numbers
 from weft.record.repeats.joins import JOINING
 from weft.record.repeats.steady import Steady
 from weft.record.repeats.values import Number
+from weft.record.restart import Restart
 from weft.tensor.capture import Index
 from weft.types.relation import Relation
 from weft.types.sym import SymInt, to_dim
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from weft.record.capture import Capture
     from weft.record.repeats.python_loop import PythonLoop
 
+_SOON = 12  # iterations by which most loops are predicted
 _TABLE = 1024  # iterations of which numbers of the index are computed
 LOOKED_AT = 2  # predicted iterations in front of which the names are looked at
 Names = dict[str, Any]
@@ -59,10 +62,12 @@ class LoopOverSize:
         self._item, self._make = item, make
         parts = (item,) if type(item) is Index else item
         self._index: Index | None = next((part for part in parts if type(part) is Index), None)
+        self._is_down = self._index is not None and self._index.step < 0
         self._loop: PythonLoop | None = None
         self._seen: list[tuple[tuple[int, int], Names]] = []  # in front of predicted iterations
         self._least = 0  # how many the loop had at the first of them
         self._first: Steady | None = None  # what the body did then
+        self._why = reasons.LEFT_EARLY  # what keeps it from going on for other sizes
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -70,6 +75,9 @@ class LoopOverSize:
     def __next__(self) -> Any:
         if self.frame is not None:
             self._look()
+            if self._is_down and self._loop is None and self.number == _SOON:
+                self._why = reasons.NOT_ALIKE
+                self._count()
         if self.number >= self.count:
             self._end()
             raise StopIteration
@@ -79,11 +87,24 @@ class LoopOverSize:
     def fix(self) -> None:
         """The program is for so many iterations."""
         if self.frame is not None:
+            if self.count >= _SOON:
+                self.capture.loops_of_one_length.append(self._note())
+            if self._is_down and self.count >= _SOON:
+                self._count()
             self.frame = None
             if self.count:
                 self.capture.env.equal(to_dim(self.size), self.count)
             else:
                 self.capture.env.less(0, to_dim(self.size))
+
+    def _count(self) -> None:
+        """Let the loop have the number of iterations of this call, and its index be a number of Python's. Raises
+        Restart."""
+        self.frame = None
+        self.capture.python_state.restart(Restart(counted=True, loops=(self._note(),)))
+
+    def _note(self) -> str:
+        return reasons.note(self.statement.code, self.statement.begin, self.count, self._why)
 
     # ---- while it runs
     def _look(self) -> None:
@@ -96,6 +117,8 @@ class LoopOverSize:
         if len(self._seen) < LOOKED_AT or self.number >= self.count:
             if not self._seen:
                 self._least, self._first = loop.iterations, self._followed()
+                if self._is_down and self._first is None:
+                    self._count()
             phase = self.number - loop.iterations, loop.calls
             self._seen.append((phase, self._names(loop)))
 
@@ -119,11 +142,17 @@ class LoopOverSize:
     def _end(self) -> None:
         """All iterations have been. Where others would be the same, the loop is one of as many as the size says."""
         loop, capture = self._loop, self.capture
+        if loop is None:
+            self._why = reasons.NOT_ALIKE
         # (the program has the names as they were in front of the first iteration that was looked at)
-        tables = None if loop is None or not self._is_steady(loop) else self._tables(loop)
-        if loop is None or tables is None or not loop.serve(
-            self.size - (self.count - loop.iterations), self._least, tables
-        ):
+        is_one = False
+        if loop is not None and self._is_steady(loop):
+            self._why = reasons.NUMBERS
+            tables = self._tables(loop)
+            if tables is not None:
+                self._why = reasons.ROWS
+                is_one = loop.serve(self.size - (self.count - loop.iterations), self._least, tables)
+        if not is_one:
             self.fix()
         else:
             capture.has_loops_for_sizes = True
@@ -134,38 +163,60 @@ class LoopOverSize:
         # (followed at both ends: a branch may be one that was taken up to some iteration, and changed something there)
         seen, frame, first = self._seen, self.frame, self._first
         steady = self._followed() if len(seen) > LOOKED_AT and first is not None else None
+        if first is not None and len(seen) <= LOOKED_AT:
+            self._why = reasons.NOT_ALIKE
         if frame is None or first is None or steady is None:
             return False
         indices = first.indices | steady.indices
         phases, names = zip(*seen, strict=True)
         looked_at = (self.statement.stored | first.changed | steady.changed) - indices
         kept = [{k: v for k, v in each.items() if k in looked_at} for each in names]
-        if any(phase != phases[0] for phase in phases) or any(not _are_same(kept[0], each) for each in kept[1:]):
+        others = {k for each in kept[1:] for k in kept[0] if not _are_same(kept[0][k], each.get(k))}
+        self._why = reasons.why_names(others) if others else reasons.NOT_ALIKE
+        if others or any(phase != phases[0] for phase in phases) or any(each.keys() != kept[0].keys() for each in kept):
             return False
         marks = [call.mark for call, _, _ in loop.rows]
         rows = {*first.rows, *steady.rows}
+        self._why = reasons.SIZES
         return all((frame.f_code, at) in marks for at in rows) and self._has_only_bounds(loop)
 
     def _followed(self) -> Steady | None:
         """What the body does with what its names stand for now; None where iterations may differ by it."""
-        index = None if self._index is None else self._index.begin + self.number
-        frame, statement, steady = self.frame, self.statement, Steady(index)
+        frame, statement, steady = self.frame, self.statement, Steady(*self._indices())
         assert frame is not None
+        why = ""
         try:
             steady.follow(statement, frame, frame.f_locals, self._item)
+            why = reasons.why_read(steady.indices)
             refuse_names_read_after(statement, frozenset(steady.indices))
-            if not all(is_held_alone(frame, name) for name in steady.changed):
-                return None
+            for name in steady.changed:
+                why = reasons.why_list(name)
+                if not is_held_alone(frame, name):
+                    raise Unsteady
             for name in statement.lists:
+                why = reasons.why_list(name)
                 self._refuse_other_uses(name, frame)
         except (Unsteady, LookupError, AttributeError, TypeError, ArithmeticError, ValueError):
+            self._why = why or (reasons.NOT_ALIKE if steady.at is None else reasons.why_instruction(*steady.at))
             return None
         return steady
+
+    def _indices(self) -> tuple[int | None, SymInt | None]:
+        """The smallest index of this iteration and of all behind it, where that is a number; and this iteration's,
+        where that is a size that is counted down."""
+        if self._index is None:
+            return None, None
+        if not self._is_down:
+            return self._index.begin + self.number, None
+        last, now = to_dim(self._index.begin - self.size + 1), self._index.begin - self.number
+        return last if type(last) is int else None, now if type(now) is SymInt else None
 
     def _tables(self, loop: PythonLoop) -> dict[Numbers, list[float]] | None:
         """What the numbers that iterations have as operands are in them, and in those of other sizes; None where it is
         not known of one which number of the index it is."""
         assert self._first is not None
+        if self._is_down:
+            return None if loop.numbers or self._first.numbers else {}
         uses = {mark: list(each) for mark, each in self._first.numbers.items()}
         tables: dict[Numbers, list[float]] = {}
         (before, calls), _ = self._seen[0]
@@ -192,10 +243,11 @@ class LoopOverSize:
 
     def _has_only_bounds(self, loop: PythonLoop) -> bool:
         """Whether all that the predicted iterations have asked of sizes is that their rows are there."""
-        bounds = {
-            Relation("<", size - row) for _, size, end in loop.rows if type(size) is not int
-            for row in range(end - loop.iterations, end + 1)
-        }
+        bounds: set[Relation] = set()
+        for call, size, more in loop.rows:
+            for i in range(loop.iterations + more):
+                row = call.row.place.at(i)  # type: ignore[union-attr]
+                bounds.update(Relation("<", d) for d in (size - row - 1, row, size + row) if type(d) is not int)
         asked = list(self.capture.env.guards)[loop.guards :]
         return bounds.issuperset(asked)
 

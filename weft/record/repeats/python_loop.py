@@ -22,7 +22,7 @@ from weft.record.blocks.loops import Loop, Outcome, repeat
 from weft.record.blocks.memory import end_of
 from weft.record.repeats.backward import RepeatedBackward, RowsBackward
 from weft.record.repeats.for_statement import LATE, is_item_of_loop
-from weft.record.repeats.iteration import Before, Fixed, Iteration, Numbers, PlannedCall, Row, argument_of
+from weft.record.repeats.iteration import Before, Counted, Fixed, Iteration, Numbers, PlannedCall, Row, argument_of
 from weft.record.repeats.pending import PendingStorage, make_pending, storage_class
 from weft.record.restart import Restart
 from weft.record.symbolic import SymbolicPayload
@@ -31,7 +31,7 @@ from weft.tensor.backend import tensors_in
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
-from weft.types.sym import IntLike, SymInt, to_dim
+from weft.types.sym import IntLike, SymInt, to_dim, wrap
 
 if TYPE_CHECKING:
     from weft.record.capture import Capture
@@ -95,16 +95,33 @@ class PythonLoop:
         return self.iterations >= fewest and enough and self._has_rows()
 
     def _has_rows(self) -> bool:
-        """Whether rows are read from the first on where they are counted down (Python counts on from the last one), and
-        the order of the iterations is that in which gradients of a row are added up."""
-        reads: dict[int, list[Row]] = {}
+        """Whether all rows are there (Python counts on from the last one where they are counted down), and the order in
+        which gradients of a row are added up is known: where they are read in two directions, of two they need none."""
+        is_ordered = all(
+            len({row.dim for row in rows}) == 1 and (len(rows) <= 2 or not _both_ways(rows))
+            for base, rows in self._reads() if base.requires_grad
+        )
+        return is_ordered and self._are_there(self.count)
+
+    def _reads(self) -> Iterator[tuple[Tensor, list[Row]]]:
+        """The tensors that rows are read of, each with those of an iteration."""
+        reads: dict[int, tuple[Tensor, list[Row]]] = {}
         for call in self.iteration.calls:
             if call.row is not None:
-                reads.setdefault(id(call.operands[0].value), []).append(call.row)
-        return all(row.place.at(self.iterations - 1) >= 0 for rows in reads.values() for row in rows) and all(
-            len({row.dim for row in rows}) == 1 and (len(rows) <= 2 or all(row.place.step == 1 for row in rows))
-            for rows in reads.values()
-        )
+                base = call.operands[0].value
+                reads.setdefault(id(base), (base, []))[1].append(call.row)
+        yield from reads.values()
+
+    def _are_there(self, count: IntLike) -> bool:
+        """Whether tensors have the rows that so many iterations read."""
+        env = self.capture.env
+        for call, size, more in self.rows:
+            (first, step), _ = call.row  # type: ignore[misc]
+            last = first + (to_dim(count) + (more - 1)) * step
+            low, high = (first, last) if step > 0 else (last, first)
+            if env.less(low, 0) or env.less(size, high + 1):
+                return False
+        return True
 
     # ---- a loop of a size
     @property
@@ -114,14 +131,13 @@ class PythonLoop:
 
     @property
     def rows(self) -> list[tuple[PlannedCall, Any, int]]:
-        """The calls that read rows: each with how many rows there are, and the first one that iterations do not
-        read."""
+        """The calls that read rows: each with how many rows there are, and how many it has read beside those of whole
+        iterations."""
         rows = []
         for i, call in enumerate(self.iteration.calls):
             if call.row is not None:
-                place, dim = call.row
-                size = self.capture.tensors.payload_of(call.operands[0].value).geometry().dims[dim]
-                rows.append((call, size, place.at(self.iterations + (i < self.calls) - 1) + 1))
+                size = self.capture.tensors.payload_of(call.operands[0].value).geometry().dims[call.row.dim]
+                rows.append((call, size, int(i < self.calls)))
         return rows
 
     def result_of(self, value: Any) -> tuple[int, int] | None:
@@ -140,20 +156,24 @@ class PythonLoop:
     def serve(self, trip: SymInt, least: int, tables: dict[Numbers, list[float]]) -> bool:
         """Record it as a loop of as many iterations as a size says, `least` or more. False where it is no loop. tables:
         by number, what it is in iterations of other sizes too: the program serves as many as there are."""
-        env, more = self.capture.env, trip - self.iterations
+        env = self.capture.env
         if not all(number in tables for number in self.numbers):
             return False
-        if self.iterations < FEWEST or any(call.row is None or call.row.place.step != 1 for call, _, _ in self.rows):
+        if self.iterations < FEWEST or not all(call.row and self._goes_on(call.row.place) for call, _, _ in self.rows):
             return False
         env.take_back(self.guards)
-        too_few = env.less(to_dim(trip), max(least, LATE))
-        if too_few or any(env.less(size, to_dim(end + more)) for _, size, end in self.rows):
+        if env.less(to_dim(trip), max(least, LATE)) or not self._are_there(trip):
             return False
         if any(env.less(len(table), to_dim(trip + 1)) for table in tables.values()):
             return False
         self.trip, self._tables = trip, tables
         self.capture.repeats.end()
         return self.trip is not None
+
+    @staticmethod
+    def _goes_on(place: Counted) -> bool:
+        """Whether it is known where rows are in other sizes: they are counted up, or down from one that is a size."""
+        return place.step == 1 or (place.step == -1 and type(place.begin) is not int)
 
     def _number(self, iteration: int) -> Any:
         """The number of an iteration in the program. Raises Restart for one far from the end of a loop of a size, which
@@ -221,8 +241,8 @@ class PythonLoop:
         capture, iteration = self.capture, self.iteration
         carried = list(iteration.carried)
         rows = [i for i, call in enumerate(iteration.calls) if call.row is not None]
-        # (gradients of a row are added in the order of the iterations back: the earlier rows of later slices first)
-        last_first = sorted(rows, key=lambda i: -_begin(iteration.calls[i]))
+        # (gradients of a row are added in the order of the iterations back: what reads it last first)
+        last_first = sorted(rows, key=lambda i: -self._lead(iteration.calls[i]))
         slices = {i: self._slices(iteration.calls[i]) for i in last_first}
         numbers = self.numbers
         xs = [*(slices[i] for i in rows), *map(self._stacked_numbers, numbers)]
@@ -245,6 +265,8 @@ class PythonLoop:
             self._history = RepeatedBackward(capture, loop, flows)
             summed = [not is_item_of_loop(iteration.calls[i].mark) for i in rows]
             self._history.is_summed = [*summed, *[False] * len(numbers)]
+            bases = [end_of(base) for base, rows in self._reads() if _both_ways(rows)]
+            self._history.both_ways = [edge for edge in bases if edge is not None]
             self._history.read_last = [self._read_last(o) for o in carried]
             self._history.without = frozenset([value for value, end in self._body if end is None])
             return self._history
@@ -256,10 +278,17 @@ class PythonLoop:
         self._last = {(self.iterations - o.ago, o.result): out for o, out in zip(carried, outputs, strict=True)}
         self._single.update({(n, i): out for (n, i), out in self._last.items() if not self._is_view(i)})
 
+    def _lead(self, call: PlannedCall) -> int:
+        """What is larger where a call reads a row in an earlier iteration than another call does."""
+        assert call.row is not None
+        place = call.row.place
+        return self.capture.env.hint(place.begin) * (1 if place.step > 0 else -1)
+
     def _slices(self, call: PlannedCall) -> Tensor:
         base = call.operands[0]
         assert call.row is not None and type(base) is Fixed
-        (first, step), dim = call.row
+        place, dim = call.row
+        first, step = wrap(place.begin, self.capture.env), place.step
         last = first + (self.count - 1) * step
         if step > 0:
             slices = aten.slice(base.value, dim, first, last + 1, step)
@@ -320,7 +349,7 @@ class PythonLoop:
                 else aten.split_with_sizes(stacked, (self.trip - LATE, *[1] * LATE), 0)
             )
             if stacked.requires_grad:
-                RowsBackward(rows)
+                RowsBackward(stacked, rows)
         return rows
 
     def _oldest(self, number: int) -> tuple[int, int] | None:
@@ -360,19 +389,18 @@ class PythonLoop:
         def number(o: Any) -> Any:
             table = self._tables.get(o)
             at = self._number(iteration)
-            return o.at(at) if table is None else aten.select(self._constant(table), 0, at)
+            return wrap(o.at(at), self.capture.env) if table is None else aten.select(self._constant(table), 0, at)
 
         same = partial(self.result, iteration)
         return self._run(call, tuple([argument_of(o, same, before, number) for o in call.operands]))
+
+
+def _both_ways(rows: Sequence[Row]) -> bool:
+    """Whether they are not all read in one direction."""
+    return len({row.place.step for row in rows}) > 1
 
 
 def _profile_filter(hook: Any) -> Any:
     from weft.codegen.native import profile_filter  # deferred: brings in llvmlite
 
     return profile_filter(hook)
-
-
-def _begin(call: PlannedCall) -> int:
-    """The row that a call reads in the first iteration."""
-    assert call.row is not None
-    return call.row.place.begin

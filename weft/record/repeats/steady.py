@@ -35,6 +35,7 @@ from weft.record.repeats.objects import (
     function_of,
     is_data,
     is_number,
+    is_size,
     is_tensor,
     item,
     items_of,
@@ -58,11 +59,14 @@ from weft.record.repeats.values import (
     of_item,
     of_state,
 )
+from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
+from weft.types.sym import SymInt, to_dim
 
 _STEPS = 20_000  # instructions that are followed
 _OF_CONTAINERS = frozenset((*dir(list), *dir(dict))) - set(dir(object)) - {"__add__", "__mul__"}
 _IN_PLACE = "="
+_OF_SIZES = frozenset("+-*")  # which ask nothing of sizes
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 Mark = tuple[CodeType, int]  # an instruction
 _END = 1 + (sys.version_info >= (3, 13))  # instructions that take an iterator off the stack, which FOR_ITER has done
@@ -70,12 +74,14 @@ _END = 1 + (sys.version_info >= (3, 13))  # instructions that take an iterator o
 
 class Steady:
     """One look at a body, in front of an iteration. index: its number there; those of the iterations behind it are
-    larger. rows: where the index is used, by instruction of the statement's code; indices: the names that it has, or a
-    number computed of it; changed: the lists of which items are assigned; numbers: by instruction, what is computed of
-    the index for each of its calls with data."""
+    larger. (Of a loop that counts down it is the least of them all, and `now` is the number there.) rows: where the
+    index is used, by instruction of the statement's code; indices: the names that it has, or a number computed of it;
+    changed: the lists of which items are assigned; numbers: by instruction, what is computed of the index for each of
+    its calls with data."""
 
-    def __init__(self, index: int | None) -> None:
-        self.index = index
+    def __init__(self, index: int | None, now: SymInt | None = None) -> None:
+        self.index, self.now = index, now
+        self.at: Mark | None = None  # the latest instruction
         self.numbers: dict[Mark, list[list[Number]]] = {}
         self.rows: list[int] = []
         self.indices: set[str] = set()
@@ -130,6 +136,7 @@ class _Code:
             ins = self.steps[self.at]
             self.at += 1
             self.steady.steps += 1
+            self.steady.at = self.code, ins.offset
             if ins.opname in ("RETURN_VALUE", "RETURN_CONST") and not self.is_body:
                 return self.argument(self.pop()) if ins.opname == "RETURN_VALUE" else Known(ins.argval)
             rule = _RULES.get(ins.opname)
@@ -297,6 +304,8 @@ class _Code:
             kind = type(owner.value) if type(owner) is Known else Tensor
             if not hasattr(kind, name) or name in _OF_CONTAINERS:
                 raise Unsteady
+            if name == "shape" and type(owner) is Known and is_tensor(owner.value):
+                return Known(owner.value.shape)
             return Method(name) if callable(getattr(kind, name, None)) else DATA
         if type(owner) is not Known:
             raise Unsteady
@@ -313,7 +322,7 @@ class _Code:
             return
         if type(key) is Number or (type(key) is Item and has_index(key)):
             parts = key.parts if type(key) is Item else (key,)
-            if not self.is_body or any(type(part) is Number and not part.is_moved for part in parts) or not (
+            if not self.is_body or any(type(part) is Number and not part.is_place for part in parts) or not (
                 isinstance(container, Data) or (type(container) is Known and is_tensor(container.value))
             ):
                 raise Unsteady
@@ -324,6 +333,9 @@ class _Code:
             self.stack.append(container.parts[key.value])
             return
         if type(container) is Known and not is_tensor(container.value) and type(key) is Known:
+            if type(container.value) is Size and type(key.value) is int:
+                self.stack.append(Known(container.value[key.value]))
+                return
             is_slice = type(key.value) is not int and is_data(container.value)
             self.stack.append(DATA if is_slice else Known(item(container.value, key.value)))
             return
@@ -359,10 +371,16 @@ class _Code:
         a, b = self.pops(2)
         sign = _OLDER_SIGNS.get(ins.opname, ins.argrepr)
         if all(map(is_numeric, (a, b))) and Number in (type(a), type(b)):
-            self.stack.append(Number(function_of(sign), tuple([v if type(v) is Number else v.value for v in (a, b)])))
+            number = Number(function_of(sign), tuple([v if type(v) is Number else v.value for v in (a, b)]))
+            if number.has_size and sign not in _OF_SIZES:
+                raise Unsteady
+            self.stack.append(number)
             return
         if type(a) is Known and type(b) is Known and is_number(a.value) and is_number(b.value):
             self.stack.append(Known(computed(sign, a.value, b.value)))
+            return
+        if sign in _OF_SIZES and type(a) is Known and type(b) is Known and is_size(a.value) and is_size(b.value):
+            self.stack.append(Known(function_of(sign)(a.value, b.value)))
             return
         if sign.endswith(_IN_PLACE) and ins.opname == "BINARY_OP":
             raise Unsteady
@@ -379,6 +397,8 @@ class _Code:
         for value in values:
             if type(value) is not Number:
                 self.plain(value)
+            elif value.has_size:
+                raise Unsteady
         if numbers:
             self.steady.numbers.setdefault((self.code, ins.offset), []).append(numbers)
 
@@ -392,6 +412,10 @@ class _Code:
     def _answer(self, sign: str, number: Any, other: Any) -> bool:
         """What a comparison of a number of the index gives in this iteration and in all behind it, where the numbers
         are larger."""
+        if type(other) is SymInt and self.steady.now is not None and number.is_moved:
+            more = to_dim(number.at(self.steady.now) - other)
+            if type(more) is int and (more < 0 or (more == 0 and sign in ("<=", ">"))):
+                return sign in ("<", "<=", "!=")
         if type(other) is not int or not number.is_moved or self.steady.index is None:
             raise Unsteady
         least = number.at(self.steady.index)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from weft.record.repeats.objects import is_tensor
 from weft.tensor.capture import Index
+from weft.types.sym import SymInt
 
 
 class Data:
@@ -54,6 +55,20 @@ class Number(NamedTuple):
         is_sum = self.function in (operator.add, operator.sub) and [type(v) for v in others] == [int]
         return is_sum and type(first) is Number and first.is_moved
 
+    @property
+    def has_size(self) -> bool:
+        """Whether it is computed of a size too."""
+        return any(v.has_size if type(v) is Number else type(v) is SymInt for v in self.args)
+
+    @property
+    def is_place(self) -> bool:
+        """Whether it is the index, or its negative, and an integer or a size that stays the same."""
+        if self.function is None:
+            return True
+        if self.function not in (operator.add, operator.sub) or len(self.args) != 2:
+            return False
+        return all(v.is_place if type(v) is Number else type(v) in (int, SymInt) for v in self.args)
+
 
 class Collected(NamedTuple):
     """A list that results of iterations are appended to."""
@@ -84,8 +99,9 @@ RESULT = Data()  # data that is not None
 
 
 def is_numeric(value: Any) -> bool:
-    """Whether it stands for a number: one that is computed of the index, or an int or float that stays the same."""
-    return type(value) is Number or (type(value) is Known and type(value.value) in (int, float))
+    """Whether it stands for a number: one that is computed of the index, or an int, a float or a size that stays the
+    same."""
+    return type(value) is Number or (type(value) is Known and type(value.value) in (int, float, SymInt))
 
 
 def of_state(value: Any) -> Any:
