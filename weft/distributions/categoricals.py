@@ -33,7 +33,7 @@ class Categorical(EitherOr):
     arg_constraints = _CONSTRAINTS
     has_enumerate_support = True
     _is_binary = False
-    _parameters = {"probs": 1, "logits": 1}
+    _parameter_dims = {"probs": 1, "logits": 1}
 
     def __init__(
         self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
@@ -91,7 +91,7 @@ class OfCategorical(Distribution):
     """A distribution that has the probabilities of a Categorical."""
 
     arg_constraints = _CONSTRAINTS
-    _parameters = {}
+    _parameter_dims = {}
     _categorical: Categorical
 
     def _take_categorical(self, validate_args: bool | None, categorical: Categorical) -> None:
@@ -136,7 +136,7 @@ class OneHotCategorical(OfCategorical):
 
     support = constraints.one_hot
     has_enumerate_support = True
-    _parameters = {}
+    _parameter_dims = {}
 
     def __init__(
         self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
@@ -191,7 +191,7 @@ class Multinomial(OfCategorical):
         probs, logits: as Categorical's.
     """
 
-    _parameters = {}
+    _parameter_dims = {}
     _kept = ("total_count",)
     total_count: int
 

@@ -32,7 +32,7 @@ class Bernoulli(Binary, ExponentialFamily):
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.boolean
     has_enumerate_support = True
-    _parameters = {"probs": 0, "logits": 0}
+    _parameter_dims = {"probs": 0, "logits": 0}
     _mean_carrier_measure: Any = 0.0
 
     def __init__(
@@ -86,7 +86,7 @@ class Binomial(Binary):
         "total_count": constraints.nonnegative_integer, "probs": constraints.unit_interval, "logits": constraints.real,
     }
     has_enumerate_support = True
-    _parameters = {"total_count": 0, "probs": 0, "logits": 0}
+    _parameter_dims = {"total_count": 0, "probs": 0, "logits": 0}
     _kept = ("_by", "_number")
     total_count: Tensor
 
@@ -151,7 +151,7 @@ class Geometric(Binary):
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.nonnegative_integer
-    _parameters = {"probs": 0, "logits": 0}
+    _parameter_dims = {"probs": 0, "logits": 0}
 
     def __init__(
         self, probs: Parameter | None = None, logits: Parameter | None = None, validate_args: bool | None = None
@@ -198,7 +198,7 @@ class NegativeBinomial(Binary):
         "logits": constraints.real,
     }
     support = constraints.nonnegative_integer
-    _parameters = {"total_count": 0, "probs": 0, "logits": 0}
+    _parameter_dims = {"total_count": 0, "probs": 0, "logits": 0}
     total_count: Tensor
 
     def __init__(
@@ -242,7 +242,7 @@ class Poisson(ExponentialFamily):
 
     arg_constraints = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
-    _parameters = {"rate": 0}
+    _parameter_dims = {"rate": 0}
     rate: Tensor
 
     def __init__(self, rate: Parameter, validate_args: bool | None = None) -> None:

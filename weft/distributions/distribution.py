@@ -1,8 +1,8 @@
 """Distribution: shapes, parameters, checks and errors of all distributions.
 
-A distribution names its parameters, with how many of their last dims belong to one event, in `_parameters`. They are
-broadcast against each other in one place (`_take`), what follows from them is built in one (`_derive`), and `expand`
-follows for all.
+A distribution names its parameters, with how many of their last dims belong to one event, in `_parameter_dims`. They
+are broadcast against each other in one place (`_take`), what follows from them is built in one (`_derive`), and
+`expand` follows for all. (Packages have classes that are Modules as well: no name here is one of Module's.)
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Distribution:
     arg_constraints: Any
     support: Any
     _validate_args: bool = __debug__
-    _parameters: ClassVar[dict[str, int]] = {}
+    _parameter_dims: ClassVar[dict[str, int]] = {}
     _kept: ClassVar[tuple[str, ...]] = ()  # further attributes that `expand` hands on as they are
 
     @staticmethod
@@ -117,7 +117,7 @@ class Distribution:
     def _take(self, validate_args: bool | None, event_shape: Shape = (), **values: Any) -> None:
         """Sets parameters, broadcast in their batch dims, and the shapes. Raises ValueProblem, ShapeError."""
         tensors = dict(zip(values, as_tensors(list(values.values())), strict=True))
-        rest = {name: value.dim() - self._parameters[name] for name, value in tensors.items()}
+        rest = {name: value.dim() - self._parameter_dims[name] for name, value in tensors.items()}
         batch = broadcast_shapes(*(value.shape[: rest[name]] for name, value in tensors.items()))
         for name, value in tensors.items():
             wanted = batch + value.shape[rest[name] :]
@@ -133,9 +133,9 @@ class Distribution:
         __init__ of their own: an instance of theirs, which is filled. Raises Unsupported for such one without."""
         new = self._instance(_instance)
         batch_shape = Size(batch_shape)
-        for name, dims in self._parameters.items():
+        for name, dims in self._parameter_dims.items():
             if name in self.__dict__:
-                value = self.__dict__[name]
+                value = getattr(self, name)
                 new.__dict__[name] = value.expand(batch_shape + value.shape[value.dim() - dims :])
         new.__dict__.update({name: self.__dict__[name] for name in self._kept if name in self.__dict__})
         new._derive()
@@ -143,7 +143,7 @@ class Distribution:
 
     def _instance(self: D, _instance: D | None) -> D:
         """An instance to be filled: `_instance`, or a new one where no subclass of ours has its own __init__."""
-        family = next((c for c in type(self).__mro__ if "_parameters" in c.__dict__), Distribution)
+        family = next((c for c in type(self).__mro__ if "_parameter_dims" in c.__dict__), Distribution)
         return self._get_checked_instance(family, _instance)
 
     def _shaped(self, new: D, batch_shape: Shape, event_shape: Shape | None = None) -> D:

@@ -8,7 +8,7 @@ from typing import Any
 import weft.distributions.constraints as constraints
 from weft.distributions.distribution import Distribution
 from weft.distributions.exp_family import ExponentialFamily
-from weft.distributions.transformed_distribution import Derived
+from weft.distributions.transformed_distribution import Derived, OfBase
 from weft.distributions.transforms import PowerTransform, Transform
 from weft.distributions.utils import Parameter, Shape, arange
 from weft.ops.packet import aten
@@ -34,7 +34,7 @@ class Gamma(ExponentialFamily):
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
-    _parameters = {"concentration": 0, "rate": 0}
+    _parameter_dims = {"concentration": 0, "rate": 0}
     _mean_carrier_measure: Any = 0.0
     concentration: Tensor
     rate: Tensor
@@ -89,7 +89,7 @@ class Chi2(Gamma):
     """
 
     arg_constraints = {"df": constraints.positive}
-    _parameters = {"concentration": 0, "rate": 0}
+    _parameter_dims = {"concentration": 0, "rate": 0}
 
     def __init__(self, df: Parameter, validate_args: bool | None = None) -> None:
         super().__init__(0.5 * df, 0.5, validate_args=validate_args)
@@ -110,9 +110,9 @@ class InverseGamma(Derived):
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.positive
     has_rsample = True
-    _parameters = {"concentration": 0, "rate": 0}
-    concentration: Tensor
-    rate: Tensor
+    _parameter_dims = {"concentration": 0, "rate": 0}
+    concentration = OfBase()
+    rate = OfBase()
 
     def __init__(self, concentration: Parameter, rate: Parameter, validate_args: bool | None = None) -> None:
         self._take(validate_args, concentration=concentration, rate=rate)
@@ -150,7 +150,7 @@ class Dirichlet(ExponentialFamily):
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
     support = constraints.simplex
     has_rsample = True
-    _parameters = {"concentration": 1}
+    _parameter_dims = {"concentration": 1}
     concentration: Tensor
 
     def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
@@ -209,7 +209,7 @@ class Beta(ExponentialFamily):
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval
     has_rsample = True
-    _parameters = {"concentration1": 0, "concentration0": 0}
+    _parameter_dims = {"concentration1": 0, "concentration0": 0}
     concentration1: Tensor
     concentration0: Tensor
 
@@ -264,7 +264,7 @@ class FisherSnedecor(Distribution):
     arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
     support = constraints.positive
     has_rsample = True
-    _parameters = {"df1": 0, "df2": 0}
+    _parameter_dims = {"df1": 0, "df2": 0}
     df1: Tensor
     df2: Tensor
 

@@ -23,7 +23,7 @@ class Independent(Distribution, Generic[B]):
     """
 
     arg_constraints: Any = {}
-    _parameters = {}
+    _parameter_dims = {}
     base_dist: B
 
     def __init__(

@@ -25,7 +25,7 @@ class Uniform(Distribution):
     """
 
     has_rsample = True
-    _parameters = {"low": 0, "high": 0}
+    _parameter_dims = {"low": 0, "high": 0}
     low: Tensor
     high: Tensor
 
@@ -87,7 +87,7 @@ class ContinuousBernoulli(Binary, ExponentialFamily):
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval
     has_rsample = True
-    _parameters = {"probs": 0, "logits": 0}
+    _parameter_dims = {"probs": 0, "logits": 0}
     _mean_carrier_measure: Any = 0.0
     _NEAR = 0.25  # below these logits the series are exact, and the formulas of large ones are not
 
@@ -171,7 +171,7 @@ class Kumaraswamy(Derived):
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval
     has_rsample = True
-    _parameters = {"concentration1": 0, "concentration0": 0}
+    _parameter_dims = {"concentration1": 0, "concentration0": 0}
     concentration1: Tensor
     concentration0: Tensor
 
@@ -222,7 +222,7 @@ class Exponential(ExponentialFamily):
     arg_constraints = {"rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
-    _parameters = {"rate": 0}
+    _parameter_dims = {"rate": 0}
     _mean_carrier_measure: Any = 0.0
     rate: Tensor
 
@@ -279,7 +279,7 @@ class Weibull(Derived):
 
     arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
     support = constraints.positive
-    _parameters = {"scale": 0, "concentration": 0}
+    _parameter_dims = {"scale": 0, "concentration": 0}
     scale: Tensor
     concentration: Tensor
 
@@ -318,7 +318,7 @@ class Pareto(Derived):
     """
 
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
-    _parameters = {"scale": 0, "alpha": 0}
+    _parameter_dims = {"scale": 0, "alpha": 0}
     scale: Tensor
     alpha: Tensor
 
@@ -363,7 +363,7 @@ class GeneralizedPareto(Distribution):
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
     has_rsample = True
-    _parameters = {"loc": 0, "scale": 0, "concentration": 0}
+    _parameter_dims = {"loc": 0, "scale": 0, "concentration": 0}
     loc: Tensor
     scale: Tensor
     concentration: Tensor

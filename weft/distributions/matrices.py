@@ -40,7 +40,7 @@ class Wishart(OfScaleTril, ExponentialFamily):
 
     support = constraints.positive_definite
     has_rsample = True
-    _parameters = {"df": 0, "covariance_matrix": 2, "precision_matrix": 2, "scale_tril": 2}
+    _parameter_dims = {"df": 0, "covariance_matrix": 2, "precision_matrix": 2, "scale_tril": 2}
     _kept = ("_unbroadcasted_scale_tril",)
     _mean_carrier_measure: Any = 0.0
     df: Tensor
@@ -153,7 +153,7 @@ class LKJCholesky(Distribution):
 
     arg_constraints = {"concentration": constraints.positive}
     support = constraints.corr_cholesky
-    _parameters = {"concentration": 0}
+    _parameter_dims = {"concentration": 0}
     _kept = ("dim",)
     concentration: Tensor
 

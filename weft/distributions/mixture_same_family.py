@@ -27,7 +27,7 @@ class MixtureSameFamily(Distribution):
 
     arg_constraints: Any = {}
     has_rsample = False
-    _parameters = {}
+    _parameter_dims = {}
 
     def __init__(
         self, mixture_distribution: Categorical, component_distribution: Distribution,

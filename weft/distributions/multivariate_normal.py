@@ -53,7 +53,7 @@ class Gaussian(Distribution):
 
     support = constraints.real_vector
     has_rsample = True
-    _parameters = {}
+    _parameter_dims = {}
     loc: Tensor
 
     @property
@@ -138,7 +138,7 @@ class MultivariateNormal(OfScaleTril, Gaussian):
         "loc": constraints.real_vector, "covariance_matrix": constraints.positive_definite,
         "precision_matrix": constraints.positive_definite, "scale_tril": constraints.lower_cholesky,
     }
-    _parameters = {"loc": 1, "covariance_matrix": 2, "precision_matrix": 2, "scale_tril": 2}
+    _parameter_dims = {"loc": 1, "covariance_matrix": 2, "precision_matrix": 2, "scale_tril": 2}
     _kept = ("_unbroadcasted_scale_tril",)
 
     def __init__(
@@ -212,7 +212,7 @@ class LowRankMultivariateNormal(Gaussian):
         "loc": constraints.real_vector, "cov_factor": constraints.independent(constraints.real, 2),
         "cov_diag": constraints.independent(constraints.positive, 1),
     }
-    _parameters = {"loc": 1, "cov_factor": 2, "cov_diag": 1}
+    _parameter_dims = {"loc": 1, "cov_factor": 2, "cov_diag": 1}
     _kept = ("_unbroadcasted_cov_factor", "_unbroadcasted_cov_diag", "_capacitance_tril")
     cov_factor: Tensor
     cov_diag: Tensor

@@ -8,7 +8,7 @@ from typing import Any
 import weft.distributions.constraints as constraints
 from weft.distributions.distribution import Distribution
 from weft.distributions.exp_family import ExponentialFamily
-from weft.distributions.transformed_distribution import Derived
+from weft.distributions.transformed_distribution import Derived, OfBase
 from weft.distributions.transforms import AbsTransform, ExpTransform, StickBreakingTransform, Transform
 from weft.distributions.utils import Parameter, Shape, _standard_normal, as_tensors
 from weft.ops.packet import aten
@@ -28,7 +28,7 @@ class Normal(ExponentialFamily):
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
-    _parameters = {"loc": 0, "scale": 0}
+    _parameter_dims = {"loc": 0, "scale": 0}
     _mean_carrier_measure: Any = 0.0
     loc: Tensor
     scale: Tensor
@@ -89,9 +89,9 @@ class LogNormal(Derived):
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.positive
     has_rsample = True
-    _parameters = {"loc": 0, "scale": 0}
-    loc: Tensor
-    scale: Tensor
+    _parameter_dims = {"loc": 0, "scale": 0}
+    loc = OfBase()
+    scale = OfBase()
 
     def __init__(self, loc: Parameter, scale: Parameter, validate_args: bool | None = None) -> None:
         self._take(validate_args, loc=loc, scale=scale)
@@ -122,8 +122,8 @@ class Half(Derived):
     arg_constraints = {"scale": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
-    _parameters = {"scale": 0}
-    scale: Tensor
+    _parameter_dims = {"scale": 0}
+    scale = OfBase()
 
     def __init__(self, scale: Parameter, validate_args: bool | None = None) -> None:
         self._take(validate_args, scale=scale)
@@ -160,7 +160,7 @@ class HalfNormal(Half):
         scale: the standard deviation of x.
     """
 
-    _parameters = {"scale": 0}
+    _parameter_dims = {"scale": 0}
 
     def _whole(self) -> Distribution:
         return Normal(0, self.scale, validate_args=False)
@@ -184,9 +184,9 @@ class LogisticNormal(Derived):
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.simplex
     has_rsample = True
-    _parameters = {"loc": 1, "scale": 1}
-    loc: Tensor
-    scale: Tensor
+    _parameter_dims = {"loc": 1, "scale": 1}
+    loc = OfBase()
+    scale = OfBase()
 
     def __init__(self, loc: Parameter, scale: Parameter, validate_args: bool | None = None) -> None:
         at_least_vectors = [v if v.dim() else v.unsqueeze(0) for v in as_tensors([loc, scale])]

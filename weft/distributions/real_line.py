@@ -23,7 +23,7 @@ class _LocationScale(Distribution):
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
-    _parameters = {"loc": 0, "scale": 0}
+    _parameter_dims = {"loc": 0, "scale": 0}
     loc: Tensor
     scale: Tensor
 
@@ -43,7 +43,7 @@ class Laplace(_LocationScale):
         scale: the mean distance from it.
     """
 
-    _parameters = {"loc": 0, "scale": 0}
+    _parameter_dims = {"loc": 0, "scale": 0}
 
     @property
     def mean(self) -> Tensor:
@@ -85,7 +85,7 @@ class Cauchy(_LocationScale):
         scale: half of the width at half of the height.
     """
 
-    _parameters = {"loc": 0, "scale": 0}
+    _parameter_dims = {"loc": 0, "scale": 0}
 
     @property
     def mean(self) -> Tensor:
@@ -120,7 +120,7 @@ class HalfCauchy(Half):
         scale: that of x.
     """
 
-    _parameters = {"scale": 0}
+    _parameter_dims = {"scale": 0}
 
     def _whole(self) -> Distribution:
         return Cauchy(0, self.scale, validate_args=False)
@@ -144,7 +144,7 @@ class Gumbel(Derived):
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
-    _parameters = {"loc": 0, "scale": 0}
+    _parameter_dims = {"loc": 0, "scale": 0}
     loc: Tensor
     scale: Tensor
 
@@ -193,7 +193,7 @@ class StudentT(Distribution):
     arg_constraints = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
-    _parameters = {"df": 0, "loc": 0, "scale": 0}
+    _parameter_dims = {"df": 0, "loc": 0, "scale": 0}
     df: Tensor
     loc: Tensor
     scale: Tensor
@@ -250,7 +250,7 @@ class VonMises(Distribution):
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
     support = constraints.real
     has_rsample = False
-    _parameters = {"loc": 0, "concentration": 0}
+    _parameter_dims = {"loc": 0, "concentration": 0}
     loc: Tensor
     concentration: Tensor
 

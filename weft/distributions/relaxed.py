@@ -36,7 +36,7 @@ class LogitRelaxedBernoulli(Binary):
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.real
     has_rsample = True
-    _parameters = {"probs": 0, "logits": 0}
+    _parameter_dims = {"probs": 0, "logits": 0}
     _kept: ClassVar[tuple[str, ...]] = ("_by", "temperature")
 
     def __init__(
@@ -59,7 +59,7 @@ class LogitRelaxedBernoulli(Binary):
 class Relaxed(TransformedDistribution):
     """What a relaxed distribution shows of the one that it is made of."""
 
-    _parameters = {}
+    _parameter_dims = {}
 
     @property
     def temperature(self) -> Tensor:
@@ -88,7 +88,7 @@ class RelaxedBernoulli(Relaxed):
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval
     has_rsample = True
-    _parameters = {}
+    _parameter_dims = {}
 
     def __init__(
         self, temperature: Parameter, probs: Parameter | None = None, logits: Parameter | None = None,
@@ -108,7 +108,7 @@ class ExpRelaxedCategorical(OfCategorical):
 
     support = constraints.real_vector  # the values are a surface in it
     has_rsample = True
-    _parameters = {}
+    _parameter_dims = {}
     _kept = ("temperature",)
 
     def __init__(
@@ -141,7 +141,7 @@ class RelaxedOneHotCategorical(Relaxed):
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.simplex
     has_rsample = True
-    _parameters = {}
+    _parameter_dims = {}
 
     def __init__(
         self, temperature: Parameter, probs: Tensor | None = None, logits: Tensor | None = None,

@@ -30,7 +30,7 @@ class TransformedDistribution(Distribution):
     """
 
     arg_constraints: Any = {}
-    _parameters = {}
+    _parameter_dims = {}
     base_dist: Any
     transforms: list[Transform]
 
@@ -122,10 +122,30 @@ class TransformedDistribution(Distribution):
         return self._transformed(self.base_dist.icdf(self._rising(value)))
 
 
+class OfBase:
+    """A parameter of a Derived that its base has by the same name: what is set there holds here."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        base = instance.__dict__.get("base_dist")
+        return instance.__dict__[self._name] if base is None else getattr(base, self._name)
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        base = instance.__dict__.get("base_dist")
+        if base is None:
+            instance.__dict__[self._name] = value
+        else:
+            setattr(base, self._name, value)
+
+
 class Derived(TransformedDistribution):
     """A transformed distribution with parameters of its own, of which its base and its transforms follow."""
 
-    _parameters = {}
+    _parameter_dims = {}
     expand = Distribution.expand
 
     def __init__(
@@ -133,7 +153,7 @@ class Derived(TransformedDistribution):
         validate_args: bool | None = None,
     ) -> None:
         """For classes of packages, which give the parts themselves: the parameters are the base's, by their names."""
-        for name in self._parameters:
+        for name in self._parameter_dims:
             if hasattr(base_distribution, name):
                 setattr(self, name, getattr(base_distribution, name))
         super().__init__(base_distribution, transforms, validate_args)

@@ -134,7 +134,7 @@ SMOOTH = {name: WITH_CDF[name] for name in (
 def test_gradients_of_samples_and_densities(name: str) -> None:
     """Beside central differences in float64, with the same draw."""
     d = SMOOTH[name]()
-    names = [n for n in d._parameters if n in d.__dict__]
+    names = [n for n in d._parameter_dims if n in d.__dict__]
     values = [d.__dict__[n].detach().clone().requires_grad_() for n in names]
 
     def of(parameters: tuple[weft.Tensor, ...]) -> Any:
