@@ -131,15 +131,20 @@ class OfBase:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        base = instance.__dict__.get("base_dist")
+        base = self._base(instance)
         return instance.__dict__[self._name] if base is None else getattr(base, self._name)
 
     def __set__(self, instance: Any, value: Any) -> None:
-        base = instance.__dict__.get("base_dist")
+        base = self._base(instance)
         if base is None:
             instance.__dict__[self._name] = value
         else:
             setattr(base, self._name, value)
+
+    def _base(self, instance: Any) -> Distribution | None:
+        """The base, of vectors that of their elements; None before it is made of the parameters."""
+        base = instance.__dict__.get("base_dist")
+        return base.base_dist if isinstance(base, Independent) else base
 
 
 class Derived(TransformedDistribution):
