@@ -142,3 +142,14 @@ def test_numbers_that_may_be_symbols() -> None:
 
     for n in (3, 5):
         assert step(weft.ones(n)).tolist() == [n + 1 + n / 2] * n
+
+
+def test_a_list_among_lazy_results(rng: Rng) -> None:
+    """Calls of one form are learnt after the first: results that hold a list of tensors stay as they are."""
+    points = rng.uniform(0, 1, (9, 2))
+    edges = np.linspace(0, 1, 4)
+    expected = np.histogramdd(points, (edges, edges))[0]
+    for _ in range(5):
+        lazy = [weft.from_numpy(v).to("lazy") for v in (points, edges)]
+        hist, shown = weft.histogramdd(lazy[0], (lazy[1], lazy[1]))
+        assert hist.cpu().tolist() == expected.tolist() and len(shown) == 2
