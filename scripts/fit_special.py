@@ -104,4 +104,5 @@ def main() -> None:
     emit("TAIL_SINGLE", "single precision: -log(erfc(x)) / x in x, 1 <= x <= 4", tail_single, 1, 4, 8, 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -35,7 +35,7 @@ HEADER = '''"""{title} Written by scripts/make_stubs.py from the entries; not to
 TYPES = '''from builtins import bool as _bool, complex as _complex, float as _float, int as _int
 from builtins import str as _str, tuple as _tuple
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Union, overload
+from typing import Any, NamedTuple, NoReturn, Union, overload
 
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor

@@ -97,7 +97,7 @@ def is_operator(where: str, name: str) -> bool:
 
 def _is_entry(name: str) -> bool:
     """Whether operators on tensors have a name (what scripted programs ask tensors has entries too)."""
-    return any(not op.host for op in PACKETS.get(f"aten::{name}", ()))
+    return any(not op.host and op.public for op in PACKETS.get(f"aten::{name}", ()))
 
 
 def home_of(value: Any) -> str:

@@ -20,6 +20,7 @@ WITHOUT_SLOPE = {
     "argwhere", "bool", "bucketize.Scalar", "bucketize.Tensor", "byte", "char", "greater.Tensor",
     "greater_equal.Tensor", "imag", "int", "isin.Scalar_Tensor", "isin.Tensor_Scalar", "isin.Tensor_Tensor",
     "less.Tensor", "less_equal.Tensor", "linalg_matrix_rank", "long", "nonzero.as_tuple", "nonzero_numpy",
+    "nonzero_static",
     "not_equal.Tensor", "one_hot", "short", "view.dtype", "view_as_real", "view_as_real_copy", "view_bits",
     "view_bits_copy", "view_bits_scatter", "where",
 }
@@ -29,8 +30,8 @@ CONSTANT = {"empty_permuted", "empty_strided", "new_empty_strided", "unique_cons
 
 # Backward through them says that there is no formula (tests/regress/autograd), and so do composites of them.
 NO_FORMULA = {
-    "_binomial", "_unique2", "_unique_consecutive", "binomial", "bincount", "heaviside", "unique",
-    "unique_consecutive", "unique_dim",
+    "_binomial", "_unique2", "_unique_consecutive", "binomial", "bincount", "geqrf", "heaviside", "linalg_ldl_factor",
+    "linalg_ldl_factor_ex", "linalg_ldl_solve", "unique", "unique_consecutive", "unique_dim",
 }
 WITHOUT_SLOPE |= NO_FORMULA
 

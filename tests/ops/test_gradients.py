@@ -22,7 +22,7 @@ WITHOUT_GRADIENT = {"unique", "unique_consecutive"}
 # Casts that round (differences of 1e-5 vanish) or that leave the real numbers.
 CASTS = {"bfloat16", "half", "float", "cfloat", "cdouble"}
 # Functions of Hermitian matrices: they read one triangle, so that only a Hermitian change is one.
-HERMITIAN = {"linalg_eigh", "linalg_eigvalsh", "linalg_cholesky", "linalg_cholesky_ex"}
+HERMITIAN = {"linalg_eigh", "linalg_eigvalsh", "linalg_cholesky", "linalg_cholesky_ex", "cholesky"}
 # Losses of a log_softmax, whose gradient is that of the logits: changing one logarithm alone says something else.
 OF_LOGITS = {"_ctc_loss", "ctc_loss"}
 # The history of one tensor for the values of another.

@@ -38,7 +38,7 @@ VALUES_ALONE = {"sort", "topk", "mode", "median", "nanmedian", "kthvalue", "cumm
 
 
 def arrays(results: Any) -> list[Any]:
-    return [r for r in (results if isinstance(results, tuple) else (results,))]
+    return [r for v in results for r in arrays(v)] if isinstance(results, tuple) else [results]
 
 
 def is_cast(sample: Any) -> bool:

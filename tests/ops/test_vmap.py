@@ -43,7 +43,7 @@ def examples(x: np.ndarray, count: int) -> list[np.ndarray]:
 
 
 def results(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, (tuple, list)) else [value]
+    return [r for v in value for r in results(v)] if isinstance(value, (tuple, list)) else [value]
 
 
 def outcome(function: Any) -> Any:

@@ -23,7 +23,7 @@ from weft.autograd import hooks as _hooks
 from weft.autograd.anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from weft.autograd.api import backward, grad
 from weft.autograd.engine import queue_callback
-from weft.autograd.grad_mode import is_multithreading_enabled, set_multithreading_enabled
+from weft.autograd.grad_mode import is_multithreading_enabled, is_view_replay_enabled, set_multithreading_enabled
 from weft.autograd.saved import SavedTensor, save_on_cpu, saved_tensors_hooks
 from weft.support.absent import refuse
 from weft.tensor.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
@@ -66,6 +66,7 @@ register_multi_grad_hook = _hooks.register_multi_grad_hook
 __all__ = [
     "Function", "GradcheckError", "SavedTensor", "Variable", "backward", "detect_anomaly", "enable_grad", "forward",
     "forward_ad", "functional", "grad", "gradcheck", "gradgradcheck", "graph", "inference_mode", "is_anomaly_enabled",
-    "is_multithreading_enabled", "no_grad", "once_differentiable", "queue_callback", "register_multi_grad_hook",
-    "save_on_cpu", "saved_tensors_hooks", "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled",
+    "is_multithreading_enabled", "is_view_replay_enabled", "no_grad", "once_differentiable", "queue_callback",
+    "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks", "set_detect_anomaly", "set_grad_enabled",
+    "set_multithreading_enabled",
 ]

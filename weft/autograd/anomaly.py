@@ -30,6 +30,11 @@ class _Anomaly:
 anomaly = _Anomaly()
 
 
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """Switch anomaly mode on or off."""
+    anomaly.switch(mode, check_nan)
+
+
 _SLOW = (
     "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging."
 )

@@ -8,7 +8,8 @@ from typing import Any
 from weft.tensor.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 __all__ = [
-    "enable_grad", "inference_mode", "is_multithreading_enabled", "no_grad", "set_grad_enabled",
+    "enable_grad", "inference_mode", "is_multithreading_enabled", "is_view_replay_enabled", "no_grad",
+    "set_grad_enabled",
     "set_multithreading_enabled",
 ]
 
@@ -23,6 +24,11 @@ _setting = _Setting()
 def is_multithreading_enabled() -> bool:
     """What set_multithreading_enabled was told last on this thread; True at first."""
     return _setting.is_multithreaded
+
+
+def is_view_replay_enabled() -> bool:
+    """Never: views are remade by strides, and by replay where strides cannot."""
+    return False
 
 
 class set_multithreading_enabled:

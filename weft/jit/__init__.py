@@ -15,6 +15,7 @@ from weft.jit.autodiff.differentiation import differentiate
 from weft.jit.errors import CompileError, Error
 from weft.jit.executor.plans import last_executed_plan
 from weft.jit.functions import CompilationUnit, ScriptFunction
+from weft.jit.fusion import ScriptWarning, fuser, set_fusion_strategy, strict_fusion
 from weft.jit.interpreter.futures import Future, fork, wait
 from weft.jit.interpreter.hot import optimized_execution
 from weft.jit.module import RecursiveScriptModule, ScriptMethod, ScriptModule, TopLevelTracedModule, script_method
@@ -64,6 +65,7 @@ __all__ = [
     "ScriptFunction",
     "ScriptMethod",
     "ScriptModule",
+    "ScriptWarning",
     "Symbol",
     "TopLevelTracedModule",
     "TracerWarning",
@@ -76,6 +78,7 @@ __all__ = [
     "export_opnames",
     "fork",
     "freeze",
+    "fuser",
     "ignore",
     "interface",
     "is_scripting",
@@ -92,7 +95,9 @@ __all__ = [
     "script",
     "script_if_tracing",
     "script_method",
+    "set_fusion_strategy",
     "shape_analysis",
+    "strict_fusion",
     "trace",
     "trace_module",
     "unused",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -12,8 +13,11 @@ from weft.layers.devices import moved
 from weft.layers.memory_formats import in_format
 from weft.ops.overrides import handle, overridable, override_classes, overriding
 from weft.ops.packet import aten
-from weft.support.errors import ArgumentError, DTypeError, ValueProblem
+from weft.support.errors import ArgumentError, DTypeError, StateError, ValueProblem
 from weft.support.naming import shown
+from weft.support.removed import FUNCTIONS as REMOVED
+from weft.support.removed import METHODS as REMOVED_METHODS
+from weft.support.warn import warn
 from weft.tensor import indexing
 from weft.tensor.creation import from_numpy
 from weft.tensor.device import usable
@@ -173,6 +177,48 @@ def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
     mapped = [callable(v, o) for v, o in zip(values.reshape(-1).tolist(), others.reshape(-1).tolist(), strict=True)]
     self.copy_(tensor_around(np.array(mapped, dtype=values.dtype).reshape(values.shape)))
     return self
+
+
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
+    """Replace each element by `callable(element, x's element, y's element)`. Returns self."""
+    values, *others = np.broadcast_arrays(*(t.detach()._array("map2_") for t in (self, x, y)))
+    rows = zip(values.reshape(-1).tolist(), *(o.reshape(-1).tolist() for o in others), strict=True)
+    self.copy_(Tensor(np.array([callable(*row) for row in rows], dtype=values.dtype).reshape(values.shape)))
+    return self
+
+
+def const_data_ptr(self: Tensor) -> int:
+    """The address of the first element, which nobody means to write."""
+    return self.data_ptr()
+
+
+def record_stream(self: Tensor, stream: Any) -> None:
+    """Nothing: there are no streams, and memory is kept while a tensor shows it."""
+
+
+def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+    """What load_state_dict puts in place of self: `other`, or self with other's values."""
+    loaded: Tensor = other.detach() if assign else self.copy_(other).detach()
+    return loaded
+
+
+def resize(self: Tensor, *sizes: Any) -> Tensor:
+    """The elements with other sizes, of as many elements. PyTorch has `view` in its place. Raises StateError."""
+    warn("non-inplace resize is deprecated")
+    dims = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+    count = math.prod(dims)
+    if count != self.numel():
+        raise StateError(
+            f"requested resize to {'x'.join(map(str, dims))} ({count} elements in total), but the given tensor has a "
+            f"size of {'x'.join(map(str, self.shape))} ({self.numel()} elements). autograd's resize can only change "
+            "the shape of a given tensor, while preserving the number of elements. "
+        )
+    return self.contiguous().view(dims)
+
+
+def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
+    """`resize` to the sizes of another tensor."""
+    return resize(self, tuple(tensor.shape))
 
 
 def getitem(self: Tensor, index: Any) -> Tensor:
@@ -343,7 +389,9 @@ def install() -> None:
     for name, method in (
         ("to", to), ("contiguous", contiguous), ("type", type_), ("__getitem__", getitem), ("__setitem__", setitem),
         ("__delitem__", delitem), ("new_tensor", new_tensor),
-        ("new", new), ("apply_", apply_), ("map_", map_), ("cpu", cpu), ("clone", clone),
+        ("new", new), ("apply_", apply_), ("map_", map_), ("map2_", map2_), ("const_data_ptr", const_data_ptr),
+        ("record_stream", record_stream), ("module_load", module_load), ("resize", resize), ("resize_as", resize_as),
+        *((name, REMOVED[name]) for name in REMOVED_METHODS), ("cpu", cpu), ("clone", clone),
         ("type_as", type_as), ("reshape_as", reshape_as), ("where", where), ("polygamma", polygamma),
         ("polygamma_", polygamma_),
     ):

@@ -3,9 +3,11 @@ Most have one value here."""
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
-from weft.support.errors import ArgumentError, ValueProblem
+from weft.runtime.storage import UntypedStorage
+from weft.support.errors import ArgumentError, StateError, ValueProblem
 from weft.tensor.device import Device, chosen, usable
 from weft.tensor.legacy import dtype_of_name
 from weft.tensor.tensor import Tensor
@@ -57,6 +59,79 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 def are_deterministic_algorithms_enabled() -> bool:
     """Always."""
     return True
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Never: nothing is refused for it."""
+    return False
+
+
+_DEBUG_MODES = ("default", "warn", "error")
+
+
+class _Modes:
+    """What was set, for programs that ask."""
+
+    debug = 0
+    interop_threads = 1
+    warns_always = False
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """Accepted ("default", "warn", "error" or 0, 1, 2): results are the same every time. Raises StateError."""
+    if debug_mode not in _DEBUG_MODES and debug_mode not in (0, 1, 2):
+        raise StateError(
+            f"invalid value of debug_mode, expected one of `default`, `warn`, `error`, but got {debug_mode}"
+        )
+    _Modes.debug = _DEBUG_MODES.index(debug_mode) if isinstance(debug_mode, str) else debug_mode
+
+
+def get_deterministic_debug_mode() -> int:
+    """What was set: 0, 1 or 2."""
+    return _Modes.debug
+
+
+def set_num_interop_threads(threads: int) -> None:
+    """Accepted: operators run one after the other, each over weft.get_num_threads() threads. Raises StateError."""
+    if threads < 1:
+        raise StateError("Expected positive number of threads")
+    _Modes.interop_threads = threads
+
+
+def get_num_interop_threads() -> int:
+    """What was set, 1 at first."""
+    return _Modes.interop_threads
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """False: weft computes with subnormal numbers, and cannot leave them out."""
+    return False
+
+
+def set_warn_always(b: bool, /) -> None:
+    """Accepted: Python's own filters decide how often a warning is shown."""
+    _Modes.warns_always = b
+
+
+def is_warn_always_enabled() -> bool:
+    """What was set, False at first."""
+    return _Modes.warns_always
+
+
+def get_device(input: Tensor) -> int:
+    """`input.get_device()`: -1, for the CPU."""
+    return input.get_device()
+
+
+def get_device_module(device: Any = None) -> Any:
+    """The module of a device: `weft.cpu`. Raises NoSuchDevice for one that weft has not."""
+    kind = usable(device).type if device is not None else "cpu"
+    return importlib.import_module(f"weft.{kind}")
+
+
+def is_storage(obj: Any, /) -> bool:
+    """Whether a value is a storage."""
+    return isinstance(obj, UntypedStorage)
 
 
 def set_float32_matmul_precision(precision: str) -> None:

@@ -7,6 +7,7 @@ Everything computes through weft.nn.functional.
 from typing import TYPE_CHECKING, Any
 
 from weft.nn import functional, init, utils
+from weft.nn.functions.losses import LinearCrossEntropyOptions
 from weft.nn.modules.activations import (
     CELU,
     ELU,
@@ -39,7 +40,7 @@ from weft.nn.modules.activations import (
 )
 from weft.nn.modules.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
 from weft.nn.modules.attention import MultiheadAttention
-from weft.nn.modules.containers import ModuleList, Sequential
+from weft.nn.modules.containers import Container, ModuleList, Sequential
 from weft.nn.modules.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from weft.nn.modules.distances import CosineSimilarity, PairwiseDistance
 from weft.nn.modules.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
@@ -56,12 +57,14 @@ from weft.nn.modules.losses import (
     HuberLoss,
     KLDivLoss,
     L1Loss,
+    LinearCrossEntropyLoss,
     MarginRankingLoss,
     MSELoss,
     MultiLabelMarginLoss,
     MultiLabelSoftMarginLoss,
     MultiMarginLoss,
     NLLLoss,
+    NLLLoss2d,
     PoissonNLLLoss,
     SmoothL1Loss,
     SoftMarginLoss,
@@ -70,7 +73,7 @@ from weft.nn.modules.losses import (
 )
 from weft.nn.modules.mappings import ModuleDict, ParameterDict, ParameterList
 from weft.nn.modules.module import Module
-from weft.nn.modules.norms import GroupNorm, LayerNorm, LocalResponseNorm, RMSNorm
+from weft.nn.modules.norms import CrossMapLRN2d, GroupNorm, LayerNorm, LocalResponseNorm, RMSNorm
 from weft.nn.modules.padding import (
     CircularPad1d,
     CircularPad2d,
@@ -111,7 +114,7 @@ from weft.nn.modules.pooling import (
     MaxUnpool3d,
 )
 from weft.nn.modules.recurrent import GRU, LSTM, RNN, RNNBase
-from weft.nn.modules.recurrent_cells import GRUCell, LSTMCell, RNNCell
+from weft.nn.modules.recurrent_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from weft.nn.modules.reshaping import (
     ChannelShuffle,
     Flatten,
@@ -141,6 +144,7 @@ from weft.nn.modules.transformer import (
     TransformerEncoderLayer,
 )
 from weft.nn.parameter import Buffer, Parameter
+from weft.nn.utils.making import factory_kwargs
 from weft.support.absent import refuse
 
 if TYPE_CHECKING:
@@ -217,6 +221,7 @@ __all__ = [
     "ConstantPad1d",
     "ConstantPad2d",
     "ConstantPad3d",
+    "Container",
     "Conv1d",
     "Conv2d",
     "Conv3d",
@@ -226,6 +231,7 @@ __all__ = [
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
+    "CrossMapLRN2d",
     "Dropout",
     "Dropout1d",
     "Dropout2d",
@@ -272,6 +278,8 @@ __all__ = [
     "LazyLinear",
     "LeakyReLU",
     "Linear",
+    "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
@@ -292,6 +300,7 @@ __all__ = [
     "MultiMarginLoss",
     "MultiheadAttention",
     "NLLLoss",
+    "NLLLoss2d",
     "PReLU",
     "PairwiseDistance",
     "Parameter",
@@ -303,6 +312,7 @@ __all__ = [
     "RMSNorm",
     "RNNBase",
     "RNNCell",
+    "RNNCellBase",
     "RReLU",
     "ReLU",
     "ReLU6",
@@ -344,6 +354,7 @@ __all__ = [
     "ZeroPad1d",
     "ZeroPad2d",
     "ZeroPad3d",
+    "factory_kwargs",
     "functional",
     "init",
     "utils",

@@ -6,7 +6,7 @@
 from builtins import bool as _bool, complex as _complex, float as _float, int as _int
 from builtins import str as _str, tuple as _tuple
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Union, overload
+from typing import Any, NamedTuple, NoReturn, Union, overload
 
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
@@ -37,6 +37,7 @@ from weft.nn.functions.losses import binary_cross_entropy as binary_cross_entrop
 from weft.nn.functions.losses import cosine_embedding_loss as cosine_embedding_loss
 from weft.nn.functions.losses import gaussian_nll_loss as gaussian_nll_loss
 from weft.nn.functions.losses import hinge_embedding_loss as hinge_embedding_loss
+from weft.nn.functions.losses import linear_cross_entropy as linear_cross_entropy
 from weft.nn.functions.losses import margin_ranking_loss as margin_ranking_loss
 from weft.nn.functions.losses import multi_margin_loss as multi_margin_loss
 from weft.nn.functions.losses import multilabel_margin_loss as multilabel_margin_loss
@@ -50,7 +51,9 @@ from weft.nn.functions.pooling import lp_pool1d as lp_pool1d
 from weft.nn.functions.pooling import lp_pool2d as lp_pool2d
 from weft.nn.functions.pooling import lp_pool3d as lp_pool3d
 from weft.nn.functions.shapes import channel_shuffle as channel_shuffle
+from weft.nn.functions.shapes import conv_tbc as conv_tbc
 from weft.nn.functions.shapes import fold as fold
+from weft.nn.functions.shapes import native_channel_shuffle as native_channel_shuffle
 from weft.nn.functions.shapes import upsample as upsample
 from weft.nn.functions.shapes import upsample_bilinear as upsample_bilinear
 from weft.nn.functions.shapes import upsample_nearest as upsample_nearest

@@ -25,7 +25,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
         r"autograd_profiler|profile|record_function",
         "weft.profiler has it, under PyTorch's names",
     ),
-    (r"mps|xpu|mtia|ipu|maia|accelerator|is_vulkan\w*|vulkan|record_stream|Stream|Event|get_device_module"
+    (r"mps|xpu|mtia|ipu|maia|accelerator|is_vulkan\w*|vulkan|Stream|Event"
      r"|cudnn_\w+|miopen_\w+|mkldnn_\w+|to_mkldnn|is_mtia|is_xla|is_ipu|is_maia",
      "weft computes on the CPU only"),
     (r"(to_)?sparse_bs[rc]\w*|sparse_semi\w*|\w*spsolve|hsp?mm|saddmm", "there are no sparse layouts of blocks"),
@@ -42,10 +42,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ),
     (r"sym_\w+", "sizes are symbols only within weft.compile, where they pass for ints"),
     (r"TypedStorage|\w+Storage", "storages are untyped: tensor.untyped_storage()"),
-    (
-        r"cholesky|symeig|eig|lstsq|solve|matrix_rank|triangular_solve|geqrf|orgqr|ormqr|lobpcg",
-        "PyTorch keeps it for old programs; weft.linalg has its successors",
-    ),
+    (r"lobpcg", "weft.linalg.eigh computes all eigenvalues; scipy.sparse.linalg.lobpcg some of them"),
 )
 
 
@@ -86,6 +83,5 @@ class Absent:
 
 ABSENT_METHODS = (
     "dequantize", "int_repr", "q_per_channel_axis", "q_per_channel_scales", "q_per_channel_zero_points", "q_scale",
-    "q_zero_point", "qscheme", "record_stream", "to_mkldnn", "to_padded_tensor", "chalf", "cholesky", "eig", "geqrf",
-    "lstsq", "orgqr", "ormqr", "solve", "symeig", "triangular_solve",
+    "q_zero_point", "qscheme", "to_mkldnn", "to_padded_tensor", "chalf",
 )

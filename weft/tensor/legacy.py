@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from weft.ops.packet import aten
-from weft.support.errors import ArgumentError, ShapeError, too_large
+from weft.support.errors import ArgumentError, ShapeError, StateError, too_large
+from weft.support.warn import warn
 from weft.tensor.creation import tensor
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor, tensor_around
@@ -50,6 +51,28 @@ def construct(dtype: DType, args: tuple[Any, ...]) -> Tensor:
     if isinstance(first, (str, bytes)):
         raise ArgumentError(f"new(): invalid data type '{type(first).__name__}'")
     raise ArgumentError(f"new(): data must be a sequence (got {type(first).__name__})")
+
+
+def range_with_end(
+    start: float, end: float | None = None, step: float = 1, *, dtype: DType | None = None, device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """start, start + step, ... up to `end`, which is among them where it is reached; of the default dtype.
+    PyTorch has `arange` in its place. Raises StateError."""
+    warn(
+        "weft.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
+        "Python's range builtin. Instead, use weft.arange, which produces values in [start, end)."
+    )
+    first, last = (0, start) if end is None else (start, end)
+    if step == 0:
+        raise StateError("step must be nonzero")
+    if (last - first) * step < 0:
+        raise StateError("upper bound and lower bound inconsistent with step sign")
+    wanted = dtype or dt.get_default()
+    count = int((last - first) / step) + 1
+    values = aten.to(aten.arange(count, device=device), dt.int64 if wanted.category == dt.INT else dt.float64)
+    out: Tensor = aten.to(values * step + first, wanted)
+    return out.requires_grad_(requires_grad)
 
 
 def _is_of_program(number: Any) -> bool:

@@ -234,6 +234,27 @@ given(
     case(F(1, 2, 3, 4), F(1, 2, 2, 2), "bilinear", "border", True),
     case(F(1, 2, 3, 4), F(1, 2, 2, 2), "bilinear", "reflection"), case(F(1, 2, 3, 4), F(1, 3, 2, 2), "nearest"),
 )
+def grid_sample_3d(x: Array, grid: Array, mode: int, padding: int, corners: bool) -> Array:
+    """Linear, with zeros outside, from centre to centre: planes weighed by how near they are."""
+    batch, *inner = grid.shape[:-1]
+    places = np.reshape(grid[..., :2], (batch, -1, 1, 2))
+    depth = (grid[..., 2] + 1) / 2 * (x.shape[2] - 1)
+    total = np.zeros((batch, x.shape[1], *inner), x.dtype)
+    for d in range(x.shape[2]):
+        plane = grid_sample(x[:, :, d], places, "bilinear", "zeros", True)
+        total = total + plane.reshape(total.shape) * np.maximum(0, 1 - abs(depth - d))[:, None]
+    return total
+
+
+given("affine_grid_generator", affine_grid, case(F(2, 2, 3), (2, 1, 3, 4), False))
+given(
+    "grid_sampler grid_sampler_2d",
+    lambda x, grid, mode, padding, corners: grid_sample(
+        x, grid, ("bilinear", "nearest", "bicubic")[mode], ("zeros", "border", "reflection")[padding], corners
+    ),
+    case(F(2, 3, 4, 5), F(2, 2, 3, 2), 0, 0, False), case(F(1, 2, 3, 4), F(1, 2, 2, 2), 0, 1, True),
+)
+given("grid_sampler_3d", grid_sample_3d, case(F(1, 1, 2, 3, 4), P(1, 2, 2, 1, 3), 0, 0, True))
 given(
     "nn::interpolate", interpolate, case(F(1, 2, 5), 3), case(F(1, 2, 3, 4), scale_factor=2.0, mode="bilinear"),
     case(F(1, 1, 4), 7, mode="linear", align_corners=True), case(F(1, 2, 4, 6), (2, 3), mode="area"),

@@ -370,6 +370,37 @@ define("aten::argwhere(Tensor self) -> Tensor", "The places of the elements that
        decompose=lambda self: aten.nonzero(self))
 
 
+def _nonzero_static(self: Any, size: Dim, fill_value: int) -> Any:
+    """The n-th such element is at the first place where that many have been counted."""
+    shape_env.refuse_less(size, 0, lambda: ShapeError("nonzero_static: 'size' must be an non-negative integer"))
+    if self.ndim == 0:
+        return aten.zeros((size, 0), dtype=dt.int64)
+    count = dm.product(self.dims)
+    is_set = aten.reshape(self if self.dtype is dt.bool_ else aten.ne(self, 0), (count,))
+    rank = aten.cumsum(is_set, 0) - 1
+    slot = aten.where(aten.logical_and(is_set, rank < size), rank, size)  # (one more, for all others)
+    flat = aten.scatter(aten.full((size + 1,), -1, dtype=dt.int64), 0, slot, aten._iota(count))
+    flat = aten.narrow(flat, 0, 0, size)
+    columns: list[Any] = []
+    rest = flat
+    for d in reversed(self.dims):
+        columns.insert(0, aten.where(flat < 0, fill_value, aten.remainder(rest, dm.maximum(d, 1))))
+        rest = aten.floor_divide(rest, dm.maximum(d, 1))
+    return aten.stack(columns, 1)
+
+
+define(
+    "aten::nonzero_static(Tensor self, *, int size, int fill_value=-1) -> Tensor",
+    "The places of the first `size` elements that are not zero, in row-major order: [size, ndim]. What is left of it, "
+    "where there are fewer, is fill_value.",
+    decompose=_nonzero_static,
+    samples=draw(case(B(3, 4), size=5), case(F(3), size=2), case(B(2, 2, 2), size=9, fill_value=7)),
+    reference=lambda x, size, fill_value: np.concatenate(
+        [np.stack(np.nonzero(x), -1), np.full((size, x.ndim), fill_value)]
+    )[:size],
+)
+
+
 def _nonzero_numpy(self: Any) -> Any:
     raised = aten.reshape(self, (1,)) if self.ndim == 0 else self
     return aten.unbind(aten.nonzero(raised), 1)

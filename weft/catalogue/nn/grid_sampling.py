@@ -154,6 +154,30 @@ define(
 )
 
 
+def _by_numbers(name: str, rank: int | None, input: Any, grid: Any, mode: int, padding: int, corners: bool) -> Any:
+    """With modes as PyTorch's own operators number them."""
+    if rank is not None and (input.ndim != rank + 2 or grid.ndim != input.ndim):
+        raise ShapeError(
+            f"grid_sampler(): expected {rank + 2}D input and grid with same number of dimensions, but got input with "
+            f"sizes {dims_text(input.dims)} and grid with sizes {dims_text(grid.dims)}"
+        )
+    for what, number, names in (("interpolation_mode", mode, _MODES), ("padding_mode", padding, _PADDINGS)):
+        if not 0 <= number < len(names):
+            raise ValueProblem(f"{name}: {what} must be from 0 to {len(names) - 1}, got {number}")
+    return _grid_sample(input, grid, _MODES[mode], _PADDINGS[padding], corners)
+
+
+for _name, _rank in (("grid_sampler", None), ("grid_sampler_2d", 2), ("grid_sampler_3d", 3)):
+    define(
+        f"aten::{_name}(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) "
+        "-> Tensor",
+        "nn.functional.grid_sample with modes by number: bilinear, nearest, bicubic; zeros, border, reflection.",
+        precision="float32",
+        decompose=lambda *args, name=_name, rank=_rank: _by_numbers(name, rank, *args),
+        public=("weft",),
+    )
+
+
 def _affine_grid(theta: Any, size: Sequence[Dim], align_corners: bool | None) -> Any:
     rank = len(size) - 2
     if rank not in (2, 3) or theta.ndim != 3:
@@ -174,6 +198,12 @@ def _affine_grid(theta: Any, size: Sequence[Dim], align_corners: bool | None) ->
     return aten.reshape(aten.matmul(points, aten.transpose(theta, 1, 2)), (size[0], *spatial, rank))
 
 
+define(
+    "aten::affine_grid_generator(Tensor theta, int[] size, bool align_corners) -> Tensor",
+    "nn.functional.affine_grid, by the name of PyTorch's own operator.",
+    decompose=_affine_grid,
+    public=("weft",),
+)
 define(
     "nn::affine_grid(Tensor theta, int[] size, bool? align_corners=None) -> Tensor",
     "The grid of an affine map for grid_sample: theta [n, 2, 3] (or [n, 3, 4]) and the size of its output.",

@@ -1,4 +1,5 @@
-"""Spectra over several dims and their orders: rfftn, irfftn, hfft, ihfft, fftfreq, fftshift and their like."""
+"""Spectra over several dims and their orders: rfftn, irfftn, hfftn, ihfftn, hfft, ihfft, fftfreq, fftshift
+and their like."""
 
 from __future__ import annotations
 
@@ -32,8 +33,12 @@ def _rfft_over(self: Any, s: Sequence[Dim] | None, dim: Sequence[int] | None, no
     if not rest:
         return out
     others = sorted(at for at, _ in rest)
-    order = [*(i for i in range(self.ndim) if i != last and i not in others), *others, last]
-    return aten.permute(aten._contiguous_copy(aten.permute(out, order)), [order.index(i) for i in range(self.ndim)])
+    return _lying(out, [*(i for i in range(self.ndim) if i != last and i not in others), *others, last])
+
+
+def _lying(x: Any, order: Sequence[int]) -> Any:
+    """A copy whose dims lie in this order, the last of them innermost."""
+    return aten.permute(aten._contiguous_copy(aten.permute(x, order)), [order.index(i) for i in range(x.ndim)])
 
 
 def _irfft_over(self: Any, s: Sequence[Dim] | None, dim: Sequence[int] | None, norm: str | None) -> Any:
@@ -94,6 +99,50 @@ define(
     samples=draw(case(F(3, 4)), case(F(3), 6, 0, "ortho")),
     reference=lambda x, n, dim, norm: np.fft.ihfft(x, n, dim, norm),
 )
+
+
+def _hfft_over(self: Any, s: Sequence[Dim] | None, dim: Sequence[int] | None, norm: str | None) -> Any:
+    _some("hfftn", self, s, dim)
+    return aten.fft_irfftn(aten.conj(self), s, dim, _SWAPPED[norm])
+
+
+def _ihfft_over(self: Any, s: Sequence[Dim] | None, dim: Sequence[int] | None, norm: str | None) -> Any:
+    if self.dtype.is_complex:
+        raise DTypeError(f"ihfftn expects a real input tensor, but got {self.dtype}")
+    *rest, (last, _) = _some("ihfftn", self, s, dim)
+    out = aten.conj(aten.fft_rfftn(self, s, dim, _SWAPPED[norm]))
+    others = sorted(at for at, _ in rest)
+    lead = [i for i in range(self.ndim) if i != last and i not in others]
+    return _lying(out, [*lead, last, *others]) if rest else out
+
+
+def _hermitian_oracle(x: Any, s: Any, dim: Any, norm: Any, forward: bool) -> Any:
+    """The other dims by fft or ifft, the last by hfft or ihfft."""
+    dims = tuple(range(x.ndim)) if dim is None else tuple(dim)
+    sizes = [None] * len(dims) if s is None else list(s)
+    last, others = (np.fft.hfft, np.fft.fft) if forward else (np.fft.ihfft, np.fft.ifft)
+    steps = [*((others, size, d) for size, d in zip(sizes[:-1], dims[:-1], strict=True)), (last, sizes[-1], dims[-1])]
+    for transform, size, d in steps if forward else reversed(steps):
+        x = transform(x, size, d, norm)
+    return x
+
+
+for _base, _over, _forward, _words in (
+    ("hfft", _hfft_over, True, "real spectrum of a signal of which one half is given"),
+    ("ihfft", _ihfft_over, False, "half of the signal whose real spectrum is given"),
+):
+    for _suffix, _default in (("2", "[-2, -1]"), ("n", "None")):
+        define(
+            f"aten::fft_{_base}{_suffix}(Tensor self, int[1]? s=None, int[1]{'?' if _suffix == 'n' else ''} "
+            f"dim={_default}, str? norm=None) -> Tensor",
+            f"The {_words}, over {'two' if _suffix == '2' else 'several'} dims, cut or padded to s.",
+            precision="float32",
+            decompose=_over,
+            public=("fft",),
+            out=True,
+            samples=draw(case(F(2, 3, 4)), case(F(3, 4), (2, 6), (0, 1), "ortho")),
+            reference=lambda x, s, dim, norm, forward=_forward: _hermitian_oracle(x, s, dim, norm, forward),
+        )
 
 
 # ---- orders of frequencies

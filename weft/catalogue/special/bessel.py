@@ -46,7 +46,7 @@ def _scaled(s: Any, x: Any, order: int) -> Any:
     return s.where(s.lt(x, s.const(0.0, dtype)), s.neg(out), out) if order else out
 
 
-def _plain(s: Any, x: Any, order: int) -> Any:
+def plain_value(s: Any, x: Any, order: int) -> Any:
     """The scaled function times exp(|x|), in two factors so that the product does not overflow early."""
     dtype = s.dtype(x)
     size = s.abs(x)
@@ -79,7 +79,7 @@ def _slope_of_i1e(g: Any, self: Any, result: Any) -> Any:
     return g * (aten.where(is_small, near, away) - aten.sgn(self) * result)
 
 
-def _oracle(order: int, is_scaled: bool) -> Any:
+def bessel_oracle(order: int, is_scaled: bool) -> Any:
     """The integral of exp(x cos t) cos(order t) / pi over [0, pi], by the trapezoidal rule, which is exact for
     periodic functions."""
     t = np.linspace(0, math.pi, 401)
@@ -94,8 +94,8 @@ def _oracle(order: int, is_scaled: bool) -> Any:
 
 
 for _name, _order, _body, _vjp in (
-    ("i0", 0, _plain, lambda g, self: g * aten.special_i1(self)),
-    ("i1", 1, _plain, _slope_of_i1),
+    ("i0", 0, plain_value, lambda g, self: g * aten.special_i1(self)),
+    ("i1", 1, plain_value, _slope_of_i1),
     ("i0e", 0, _scaled, lambda g, self, result: g * (aten.special_i1e(self) - aten.sgn(self) * result)),
     ("i1e", 1, _scaled, _slope_of_i1e),
 ):
@@ -108,10 +108,10 @@ for _name, _order, _body, _vjp in (
         vjp={"self": _vjp},
         public=("special",),
         inplace=False,
-        reference=_oracle(_order, _name.endswith("e")),
+        reference=bessel_oracle(_order, _name.endswith("e")),
     )
 pointwise(
     "aten::i0(Tensor self) -> Tensor", "The modified Bessel function of the first kind of order 0.",
-    scalar=lambda s, x: _plain(s, x, 0), compute="real_float", vjp={"self": lambda g, self: g * aten.special_i1(self)},
-    reference=_oracle(0, False),
+    scalar=lambda s, x: plain_value(s, x, 0), compute="real_float",
+    vjp={"self": lambda g, self: g * aten.special_i1(self)}, reference=bessel_oracle(0, False),
 )

@@ -47,6 +47,8 @@ class _Call:
         is_replayed = composite is not None and composite.calls is self.entry.op
         if type(self.entry.op) is Recorded and not is_replayed:
             raise Unfit
+        if isinstance(results, tuple) and any(isinstance(r, tuple) for r in results):  # (lists of tensors among them)
+            raise Unfit
         self.results = tuple(results) if isinstance(results, tuple) else results
         self.composite = composite if is_replayed else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from weft.layers.autocast import with_precision
 from weft.layers.factories import on_device
@@ -14,10 +15,12 @@ from weft.support.errors import ShapeError, StateError, ValueProblem
 from weft.tensor.dense import dense_array
 from weft.tensor.tensor import Tensor
 from weft.types import shape_env
+from weft.types.dtype import DType
 
 __all__ = [
-    "binary_cross_entropy", "cosine_embedding_loss", "gaussian_nll_loss", "hinge_embedding_loss", "margin_ranking_loss",
-    "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "poisson_nll_loss",
+    "binary_cross_entropy", "cosine_embedding_loss", "gaussian_nll_loss", "hinge_embedding_loss",
+    "linear_cross_entropy", "margin_ranking_loss", "multi_margin_loss", "multilabel_margin_loss",
+    "multilabel_soft_margin_loss", "poisson_nll_loss",
     "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
 ]
 
@@ -255,3 +258,50 @@ def multilabel_soft_margin_loss(
     loss = -(target * aten.logsigmoid(input) + (1 - target) * aten.logsigmoid(-input))
     loss = loss if weight is None else loss * weight
     return reduced(aten.mean(loss, -1), reduction_of(size_average, reduce, reduction))
+
+
+@dataclass(frozen=True)
+class LinearCrossEntropyOptions:
+    """How PyTorch computes linear_cross_entropy piece by piece. weft computes it whole, whatever stands here."""
+
+    allow_retain_graph: bool = False
+    batch_chunk_size: int | None = None
+    chunking_method: str | None = "auto"
+    acc_policy: str = "auto"
+    acc_dtype: DType | None = None
+
+
+def linear_cross_entropy(
+    input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
+    weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
+    label_smoothing: float = 0.0, options: LinearCrossEntropyOptions | None = None,
+) -> Tensor:
+    """cross_entropy of linear(input, linear_weight, linear_bias). input: [n, i] (or [i]); linear_weight: [c, *k, i];
+    linear_bias: [c, *k]; target: classes [n, *k], or probabilities [n, c, *k]; weight: [c]. Raises ShapeError."""
+    if input.ndim not in (1, 2):
+        raise ShapeError(f"expected input with dimensionality 1 or 2, got {input.ndim}")
+    if linear_weight.ndim < 2:
+        raise ShapeError(f"expected linear_weight with dimensionality at least 2, got {linear_weight.ndim}")
+    features = linear_weight.dims[-1]
+    if not shape_env.equal(input.dims[-1], features):
+        raise ShapeError(
+            "expected equal input and linear_weight last dimensions (in_features), "
+            f"got {input.dims[-1]} and {features}, respectively"
+        )
+    outer = linear_weight.dims[:-1]
+    if linear_bias is not None and not same_dims(linear_bias.dims, outer):
+        raise ShapeError(f"expected linear_bias shape {tuple(outer)}, got {tuple(linear_bias.dims)}")
+    if len(outer) > 1 and input.ndim == 1:
+        raise ShapeError(
+            f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.dims)} requires batched input, "
+            f"(N, {features}), got unbatched input with shape {tuple(input.dims)}"
+        )
+    dims = (*input.dims[:-1], *outer)
+    if ignore_index is not None and same_dims(target.dims, dims):
+        raise ShapeError("ignore_index cannot be specified when target contains probabilities")
+    flat = None if linear_bias is None else aten.reshape(linear_bias, (-1,))
+    logits = aten.linear(input, aten.reshape(linear_weight, (-1, features)), flat)
+    return _nn.cross_entropy(
+        aten.reshape(logits, dims), target, weight, ignore_index=-100 if ignore_index is None else ignore_index,
+        reduction=reduction, label_smoothing=label_smoothing,
+    )

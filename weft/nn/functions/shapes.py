@@ -1,4 +1,4 @@
-"""Functions that rearrange: channel_shuffle, upsample, fold."""
+"""Functions that rearrange: channel_shuffle, upsample, fold; conv_tbc, with time first."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from weft.layers.factories import on_device
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError
 from weft.tensor.tensor import Tensor
+from weft.types import shape_env
 
-__all__ = ["channel_shuffle", "fold", "upsample", "upsample_bilinear", "upsample_nearest"]
+__all__ = [
+    "channel_shuffle", "conv_tbc", "fold", "native_channel_shuffle", "upsample", "upsample_bilinear",
+    "upsample_nearest",
+]
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
@@ -18,6 +22,23 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     batch, channels, *rest = input.dims
     parts = aten.reshape(input, (batch, groups, channels // groups, *rest))
     return rearranged(parts, (0, 2, 1, *range(3, parts.ndim)), (batch, channels, *rest))
+
+
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """A convolution along time: input [t, n, c], weight [k, c, o], bias [o] -> [t + 2 pad - k + 1, n, o].
+    Raises ShapeError."""
+    for name, x, rank in (("Input", input, 3), ("Weight", weight, 3), ("Bias", bias, 1)):
+        if x.ndim != rank:
+            raise ShapeError(f"{name} must have {rank} dims{': time, batch, in_channel.' if name == 'Input' else '.'}")
+    if not shape_env.equal(input.dims[2], weight.dims[1]):
+        raise ShapeError("Input dim 2 (input channels) is not == dim 1 in the weight tensor")
+    if not shape_env.equal(weight.dims[2], bias.dims[0]):
+        raise ShapeError("Bias size must equal dim 2 in the weight tensor (output channels).")
+    out = aten.conv1d(aten.permute(input, (1, 2, 0)), aten.permute(weight, (2, 1, 0)), bias, padding=(pad,))
+    return aten.permute(out, (2, 0, 1))
+
+
+native_channel_shuffle = channel_shuffle
 
 
 def upsample(

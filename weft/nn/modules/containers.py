@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from weft.nn.modules.module import Module
+from weft.support.warn import warn
 
 
 def _position(length: int, index: Any) -> int:
@@ -34,6 +35,19 @@ class _InOrder(Module):
     def __iter__(self) -> Iterator[Module]:
         modules: Any = self._modules.values()
         return iter(modules)
+
+
+class Container(Module):
+    """Modules by name, without a forward: PyTorch's older base of modules."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        warn(
+            "`nn.Container` is deprecated. All of its functionality is now implemented in `nn.Module`. Subclass that "
+            "instead.", FutureWarning,
+        )
+        super().__init__()
+        for key, value in kwargs.items():
+            self.add_module(key, value)
 
 
 class Sequential(_InOrder):

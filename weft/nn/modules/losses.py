@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import weft.nn.functional as F
-from weft.nn.functions.losses import reduction_of
+from weft.nn.functions.losses import LinearCrossEntropyOptions, reduction_of
 from weft.nn.modules.distances import PairwiseDistance
+from weft.nn.modules.linear import Linear
 from weft.nn.modules.module import Module
-from weft.support.errors import ValueProblem
+from weft.support.errors import ShapeError, StateError, ValueProblem
+from weft.support.warn import warn
 from weft.tensor.tensor import Tensor
+from weft.types.dtype import DType
 
 
 class _Loss(Module):
@@ -99,6 +103,43 @@ class CrossEntropyLoss(_WeightedLoss):
         )
 
 
+class LinearCrossEntropyLoss(_WeightedLoss):
+    """Cross entropy of a linear layer's results: input [n, in_features], target [n, *out_features] (classes) or
+    [n, num_classes, *out_features] (probabilities). Raises ShapeError, StateError."""
+
+    def __init__(
+        self, in_features: int, num_classes: int, *, out_features: tuple[int, ...] = (), bias: bool = False,
+        device: Any = None, dtype: DType | None = None, reduction: str = "mean", weight: Tensor | None = None,
+        ignore_index: int | None = None, label_smoothing: float = 0.0,
+        options: LinearCrossEntropyOptions | None = None,
+    ) -> None:
+        if weight is not None and tuple(weight.shape) != (num_classes,):
+            raise ShapeError(f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}")
+        if not 0 <= label_smoothing <= 1:
+            raise StateError(f"expected label_smoothing to be in range [0, 1], got {label_smoothing}")
+        super().__init__(weight, None, None, reduction)
+        self.num_classes, self.out_features, self.options = num_classes, out_features, options
+        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+        self.linear = Linear(
+            in_features, math.prod(out_features, start=num_classes), bias=bias, device=device, dtype=dtype
+        )
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        dims, bias = (self.num_classes, *self.out_features), self.linear.bias
+        return F.linear_cross_entropy(
+            input, self.linear.weight.reshape(*dims, self.linear.in_features), target,
+            linear_bias=None if bias is None else bias.reshape(dims), weight=self.weight, reduction=self.reduction,
+            ignore_index=self.ignore_index, label_smoothing=self.label_smoothing, options=self.options,
+        )
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.linear.in_features}, num_classes={self.num_classes}, out_features={self.out_features}, "
+            f"bias={self.linear.bias is not None}, reduction={self.reduction}, ignore_index={self.ignore_index}, "
+            f"label_smoothing={self.label_smoothing}, options={self.options}"
+        )
+
+
 class BCELoss(_WeightedLoss):
     """Binary cross entropy of probabilities."""
 
@@ -136,6 +177,17 @@ class KLDivLoss(_Loss):
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
+
+
+class NLLLoss2d(NLLLoss):
+    """NLLLoss, by PyTorch's older name."""
+
+    def __init__(
+        self, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
+        reduce: bool | None = None, reduction: str = "mean",
+    ) -> None:
+        warn("`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead.", FutureWarning)
+        super().__init__(weight, size_average, ignore_index, reduce, reduction)
 
 
 class PoissonNLLLoss(_Loss):

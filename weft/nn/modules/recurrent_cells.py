@@ -42,7 +42,7 @@ def gru_step(gates: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None)
     return new + update * (hidden - new)
 
 
-class _Cell(Module):
+class RNNCellBase(Module):
     _gates = 1
 
     def __init__(
@@ -95,7 +95,7 @@ class _Cell(Module):
         return f"{self.input_size}, {self.hidden_size}{'' if self.bias else ', bias=False'}"
 
 
-class RNNCell(_Cell):
+class RNNCell(RNNCellBase):
     """h' = act(W_ih x + b_ih + W_hh h + b_hh). input: [n, input_size] or [input_size]."""
 
     def __init__(
@@ -117,7 +117,7 @@ class RNNCell(_Cell):
         return aten.squeeze(new, 0) if is_single else new
 
 
-class LSTMCell(_Cell):
+class LSTMCell(RNNCellBase):
     """(h', c') of a long short-term memory. input: [n, input_size] or [input_size]; hx: (h, c)."""
 
     _gates = 4
@@ -129,7 +129,7 @@ class LSTMCell(_Cell):
         return (aten.squeeze(hidden, 0), aten.squeeze(cell, 0)) if is_single else (hidden, cell)
 
 
-class GRUCell(_Cell):
+class GRUCell(RNNCellBase):
     """h' of a gated recurrent unit. input: [n, input_size] or [input_size]."""
 
     _gates = 3
@@ -141,4 +141,3 @@ class GRUCell(_Cell):
         return aten.squeeze(new, 0) if is_single else new
 
 
-RNNCellBase = _Cell  # PyTorch's name, which programs ask isinstance of

@@ -8,10 +8,23 @@ from typing import Any
 from weft.autograd.accumulate import gradient_of
 from weft.ops.packet import aten
 from weft.support.errors import StateError
+from weft.support.warn import warn
 from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
 
 Parameters = Iterable[Tensor] | Tensor
+
+
+def clip_grad_norm(
+    parameters: Parameters, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """clip_grad_norm_, by PyTorch's older name."""
+    warn(
+        "`clip_grad_norm` is now deprecated in favor of `clip_grad_norm_`. Please use the in-place version instead.",
+        FutureWarning,
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
 def _with_grads(parameters: Parameters) -> list[Tensor]:
