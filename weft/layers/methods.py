@@ -183,7 +183,7 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
     """Replace each element by `callable(element, x's element, y's element)`. Returns self."""
     values, *others = np.broadcast_arrays(*(t.detach()._array("map2_") for t in (self, x, y)))
     rows = zip(values.reshape(-1).tolist(), *(o.reshape(-1).tolist() for o in others), strict=True)
-    self.copy_(Tensor(np.array([callable(*row) for row in rows], dtype=values.dtype).reshape(values.shape)))
+    self.copy_(tensor_around(np.array([callable(*row) for row in rows], dtype=values.dtype).reshape(values.shape)))
     return self
 
 

@@ -220,6 +220,12 @@ def adaptive_average(rank: int, input: Any, output_size: Any) -> Any:
     wanted = (output_size,) * rank if isinstance(output_size, int) else tuple(output_size)
     if len(wanted) != rank:
         raise ShapeError(f"adaptive_avg_pool{rank}d: output_size must be {rank} ints, got {list(wanted)}")
+    empty = [i for i in range(input.ndim - rank, input.ndim) if shape_env.is_zero(input.dims[i])]
+    if empty and any(count != 1 for count in wanted):  # (the mean of nothing is NaN)
+        raise ShapeError(
+            f"adaptive_avg_pool{rank}d(): Expected input to have non-zero size for non-batch dimensions, but input has "
+            f"sizes {dims_text(input.dims)} with dimension {empty[0]} being empty"
+        )
     out = source = widened(input)
     for i in range(rank):
         dim = input.ndim - rank + i
