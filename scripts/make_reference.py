@@ -181,6 +181,10 @@ PAGES: dict[str, Page] = {
         "Array API", "The standard (2024.12): its namespace, and its names in weft that PyTorch lacks.", (),
         ("weft.layers.array_api", "weft.array_api"),
     ),
+    "masked-signal": Page(
+        "Masked operators and windows", "Operators that leave elements out, and windows of signals.", (),
+        ("weft.masked", "weft.signal"),
+    ),
     "debug": Page(
         "Debugging", "Eager beside compiled, the pass at fault, why calls miss: `weft.debug`.", (), ("weft.debug",),
     ),

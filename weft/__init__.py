@@ -133,7 +133,8 @@ _LAZY = {
     "distributions": "weft.distributions", "debug": "weft.debug",
     "amp": "weft.amp", "__future__": "weft.__future__", "compiler": "weft.compiler", "accelerator": "weft.accelerator",
     "serialization": "weft.serialization", "array_api": "weft.array_api",
-    "errors": "weft.errors", "futures": "weft.futures", "sparse": "weft.sparse",
+    "errors": "weft.errors", "futures": "weft.futures", "sparse": "weft.sparse", "masked": "weft.masked",
+    "signal": "weft.signal",
     **{name: f"weft.{name}" for name in _install_modules()},
 }
 _providers["lazy"] = "weft.lazy"

@@ -322,6 +322,8 @@ from weft import array_api as array_api
 from weft import errors as errors
 from weft import futures as futures
 from weft import sparse as sparse
+from weft import masked as masked
+from weft import signal as signal
 
 class _AminmaxResults(NamedTuple):
     min: Tensor
