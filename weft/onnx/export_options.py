@@ -16,7 +16,7 @@ Axes = Mapping[int, str]
 
 
 class TrainingMode(enum.Enum):
-    """In which mode a model is exported: as eval() or train() leaves it, or as it is."""
+    """In which mode a model is exported: as model.eval() or model.train() leaves it, or as it is."""
 
     EVAL = 0
     PRESERVE = 1

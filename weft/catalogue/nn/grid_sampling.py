@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.catalogue.nn.interpolation import cubic_weights
+from weft.catalogue.widening import cast, widened
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
@@ -130,7 +131,10 @@ def _cubic(image: Any, places: Sequence[Any], sizes: Sequence[Dim], padding: str
 
 def _grid_sample(input: Any, grid: Any, mode: str, padding_mode: str, align_corners: bool | None) -> Any:
     _check(input, grid, mode, padding_mode)
-    corners = bool(align_corners)
+    return cast(_sampled(widened(input), widened(grid), mode, padding_mode, bool(align_corners)), input.dtype)
+
+
+def _sampled(input: Any, grid: Any, mode: str, padding_mode: str, corners: bool) -> Any:
     sizes = tuple(input.dims[2:])
     image = aten.reshape(input, (*input.dims[:2], dm.product(sizes)))
     rank = len(sizes)
@@ -185,7 +189,7 @@ def _affine_grid(theta: Any, size: Sequence[Dim], align_corners: bool | None) ->
             f"Expected a batch of 2D or 3D affine matrices, got theta of size {dims_text(theta.dims)} for size "
             f"{dims_text(size)}"
         )
-    corners = bool(align_corners)
+    corners, dtype, theta = bool(align_corners), theta.dtype, widened(theta)
     rows: list[Any] = []
     spatial = tuple(size[2:])
     for i in reversed(range(rank)):
@@ -195,7 +199,7 @@ def _affine_grid(theta: Any, size: Sequence[Dim], align_corners: bool | None) ->
         rows.append(aten.expand(lined, spatial))
     rows.append(aten.ones(spatial, dtype=theta.dtype))
     points = aten.reshape(aten.stack(rows, -1), (1, dm.product(spatial), rank + 1))
-    return aten.reshape(aten.matmul(points, aten.transpose(theta, 1, 2)), (size[0], *spatial, rank))
+    return cast(aten.reshape(aten.matmul(points, aten.transpose(theta, 1, 2)), (size[0], *spatial, rank)), dtype)
 
 
 define(

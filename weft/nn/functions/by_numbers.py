@@ -84,10 +84,13 @@ def ctc_loss(
 # ---- dropout
 
 
-def _drop(function: Callable[..., Tensor], is_inplace: bool, doc: str) -> Callable[..., Tensor]:
+def _drop(name: str, function: Callable[..., Tensor], doc: str) -> Callable[..., Tensor]:
+    is_inplace = name.endswith("_")
+
     def dropped(input: Tensor, p: float, train: bool) -> Tensor:
         return function(input, p, train, is_inplace)
 
+    dropped.__name__ = dropped.__qualname__ = name  # (scripts find it again by its name)
     dropped.__doc__ = doc
     return dropped
 
@@ -102,13 +105,13 @@ def _feature_dropout(input: Tensor, p: float, train: bool, inplace: bool) -> Ten
     return input.copy_(out) if inplace else out
 
 
-alpha_dropout = _drop(F.alpha_dropout, False, "`nn.functional.alpha_dropout`.")
-alpha_dropout_ = _drop(F.alpha_dropout, True, "`nn.functional.alpha_dropout`, in place.")
-dropout_ = _drop(F.dropout, True, "`nn.functional.dropout`, in place.")
-feature_dropout = _drop(_feature_dropout, False, "Whole channels of [n, c, ...] set to zero with probability p.")
-feature_dropout_ = _drop(_feature_dropout, True, "`feature_dropout`, in place.")
-feature_alpha_dropout = _drop(F.feature_alpha_dropout, False, "`nn.functional.feature_alpha_dropout`.")
-feature_alpha_dropout_ = _drop(F.feature_alpha_dropout, True, "`nn.functional.feature_alpha_dropout`, in place.")
+alpha_dropout = _drop("alpha_dropout", F.alpha_dropout, "`nn.functional.alpha_dropout`.")
+alpha_dropout_ = _drop("alpha_dropout_", F.alpha_dropout, "`nn.functional.alpha_dropout`, in place.")
+dropout_ = _drop("dropout_", F.dropout, "`nn.functional.dropout`, in place.")
+feature_dropout = _drop("feature_dropout", _feature_dropout, "Whole channels of [n, c, ...] zero with probability p.")
+feature_dropout_ = _drop("feature_dropout_", _feature_dropout, "`feature_dropout`, in place.")
+feature_alpha_dropout = _drop("feature_alpha_dropout", F.feature_alpha_dropout, "`nn.functional`'s.")
+feature_alpha_dropout_ = _drop("feature_alpha_dropout_", F.feature_alpha_dropout, "`nn.functional`'s, in place.")
 
 
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
