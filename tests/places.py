@@ -12,7 +12,7 @@ from tests.imports import tree_of
 
 WEFT = Path(__file__).resolve().parents[1] / "weft"
 ARGUMENTS = WEFT / "ops/bind.py"  # lists names of arguments
-STANDARD = WEFT / "array_api"  # functions that a standard names, which call operators
+NAMED = (WEFT / "array_api", WEFT / "masked.py")  # functions that a standard, or PyTorch, names like what they call
 _NAMESPACES = ("aten", "np", "math")
 
 
@@ -20,7 +20,7 @@ def places_of(name: str) -> set[str]:
     """Paths within weft/."""
     return {
         str(path.relative_to(WEFT)) for path in WEFT.rglob("*.py")
-        if path != ARGUMENTS and STANDARD not in path.parents and any(_mentions(tree_of(path), name))
+        if path != ARGUMENTS and not {path, *path.parents} & {*NAMED} and any(_mentions(tree_of(path), name))
     }
 
 
