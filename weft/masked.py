@@ -285,9 +285,9 @@ def normalize(
 def _output_mask(op: Callable[..., Tensor], input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """The mask of what one of these functions gives for such arguments: False where all that it hangs on is left out.
     Under PyTorch's name, which tests of masks use."""
-    given = signature(op).bind(input, *args, **kwargs)
-    given.apply_defaults()
-    options = given.arguments
+    bound = signature(op).bind(input, *args, **kwargs)
+    bound.apply_defaults()
+    options = bound.arguments
     if "other_mask" in options:
         masks = [m for m in (options["input_mask"], options["other_mask"]) if m is not None]
         return aten.logical_or(*masks) if len(masks) == 2 else aten.ones_like(input, dtype=dt.bool_)  # type: ignore[no-any-return]
