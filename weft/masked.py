@@ -45,7 +45,12 @@ def _filled(input: Tensor, mask: Tensor | None, value: float | int | bool) -> Te
     """The input, with a value where elements are left out."""
     if mask is None:
         return input
-    return aten.where(_mask_of(input, mask), input, aten.full((), value, dtype=input.dtype, device=input.device))  # type: ignore[no-any-return]
+    filling = aten.full((), value, dtype=input.dtype, device=input.device)
+    return aten.where(_mask_of(input, mask), input, filling)  # type: ignore[no-any-return]
+
+
+def _as(input: Tensor, dtype: DType | None) -> Tensor:
+    return input if dtype is None else input.to(dtype)
 
 
 def _dims_of(input: Tensor, dim: Dims) -> tuple[int, ...]:
@@ -103,18 +108,20 @@ def prod(
 
 def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
     """The sums up to each element; those left out add nothing."""
-    return aten.cumsum(_filled(_widened(input, dtype), mask, 0), _dims_of(input, dim)[0])  # type: ignore[no-any-return]
+    x = _filled(_widened(input, dtype), mask, 0)
+    return aten.cumsum(x, _dims_of(input, dim)[0])  # type: ignore[no-any-return]
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
     """The products up to each element; those left out change nothing."""
-    return aten.cumprod(_filled(_widened(input, dtype), mask, 1), _dims_of(input, dim)[0])  # type: ignore[no-any-return]
+    x = _filled(_widened(input, dtype), mask, 1)
+    return aten.cumprod(x, _dims_of(input, dim)[0])  # type: ignore[no-any-return]
 
 
 def _extremes(
     name: str, input: Tensor, dim: Dims, keepdim: bool, dtype: DType | None, mask: Tensor | None
 ) -> Tensor:
-    x = input if dtype is None else input.to(dtype)
+    x = _as(input, dtype)
     x = _filled(x, mask, _extreme(name, x.dtype, name == "amin"))
     dims = _dims_of(input, dim)
     return getattr(aten, name)(x, dims, keepdim) if dims else aten.clone(x)  # type: ignore[no-any-return]
@@ -163,7 +170,7 @@ def logsumexp(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None
 ) -> Tensor:
     """log of the sum of exp; -inf of no elements."""
-    x = _filled(input if dtype is None else input.to(dtype), mask, float("-inf"))
+    x = _filled(_as(input, dtype), mask, float("-inf"))
     return aten.logsumexp(x, _dims_of(input, dim), keepdim)  # type: ignore[no-any-return]
 
 
@@ -172,7 +179,7 @@ def logaddexp(
     other_mask: Tensor | None = None,
 ) -> Tensor:
     """log(exp(input) + exp(other)), without the elements of either that are left out."""
-    a, b = (t if dtype is None else t.to(dtype) for t in (input, other))
+    a, b = _as(input, dtype), _as(other, dtype)
     least = float("-inf")
     return aten.logaddexp(_filled(a, input_mask, least), _filled(b, other_mask, least))  # type: ignore[no-any-return]
 
@@ -203,12 +210,13 @@ def median(
 ) -> Tensor:
     """The lower median of the elements that are neither left out nor NaN; NaN of none. Raises ValueProblem for a mask
     with integers."""
-    x = input if dtype is None else input.to(dtype)
+    x = _as(input, dtype)
     if not x.dtype.is_floating_point:
         if mask is not None:
             raise ValueProblem(f"masked median expects a floating point dtype, got {x.dtype}")
         return aten.median(x, _dims_of(input, dim)[0], keepdim)[0]  # type: ignore[no-any-return]
-    return aten.nanmedian(_filled(x, mask, float("nan")), _dims_of(input, dim)[0], keepdim)[0]  # type: ignore[no-any-return]
+    x = _filled(x, mask, float("nan"))
+    return aten.nanmedian(x, _dims_of(input, dim)[0], keepdim)[0]  # type: ignore[no-any-return]
 
 
 def norm(
@@ -217,7 +225,7 @@ def norm(
 ) -> Tensor:
     """linalg.vector_norm of the elements that are not left out: 0 of none, inf of none where `ord` is negative."""
     order = 2.0 if ord is None else ord
-    x = _filled(input if dtype is None else input.to(dtype), mask, 0 if order >= 0 else float("inf"))
+    x = _filled(_as(input, dtype), mask, 0 if order >= 0 else float("inf"))
     dims = _dims_of(input, dim)
     return aten.linalg_vector_norm(x, order, dims or None, keepdim)  # type: ignore[no-any-return]
 
@@ -231,7 +239,7 @@ def var(
     if unbiased is not None and correction is not None:
         raise ValueProblem("Only one of unbiased and correction may be given")
     taken = correction if correction is not None else 0 if unbiased is False else 1
-    x = input if dtype is None else input.to(dtype)
+    x = _as(input, dtype)
     if not (x.dtype.is_floating_point or x.dtype.is_complex):
         x = x.to(dt.float32)
     dims = _dims_of(input, dim)
@@ -256,19 +264,19 @@ def std(
 # ---- normalizations
 def softmax(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
     """softmax over the elements that are not left out; these are 0, and NaN where all of a row are."""
-    x = _filled(input if dtype is None else input.to(dtype), mask, float("-inf"))
+    x = _filled(_as(input, dtype), mask, float("-inf"))
     return aten.softmax(x, _dims_of(input, dim)[0])  # type: ignore[no-any-return]
 
 
 def log_softmax(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
     """log of softmax over the elements that are not left out."""
-    x = _filled(input if dtype is None else input.to(dtype), mask, float("-inf"))
+    x = _filled(_as(input, dtype), mask, float("-inf"))
     return aten.log_softmax(x, _dims_of(input, dim)[0])  # type: ignore[no-any-return]
 
 
 def softmin(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
     """softmax of -input over the elements that are not left out."""
-    x = _filled(input if dtype is None else input.to(dtype), mask, float("inf"))
+    x = _filled(_as(input, dtype), mask, float("inf"))
     return aten.softmax(-x, _dims_of(input, dim)[0])  # type: ignore[no-any-return]
 
 
@@ -276,7 +284,7 @@ def normalize(
     input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: DType | None = None, mask: Tensor | None = None
 ) -> Tensor:
     """Elements divided by the norm of those that are not left out, or by eps where it is less; those left out are 0."""
-    x = _filled(input if dtype is None else input.to(dtype), mask, 0)
+    x = _filled(_as(input, dtype), mask, 0)
     length = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
     return aten.div(x, aten.clamp_min(length, eps))  # type: ignore[no-any-return]
 
@@ -287,13 +295,13 @@ def _output_mask(op: Callable[..., Tensor], input: Tensor, *args: Any, **kwargs:
     Under PyTorch's name, which tests of masks use."""
     bound = signature(op).bind(input, *args, **kwargs)
     bound.apply_defaults()
-    options = bound.arguments
+    options, everything = bound.arguments, aten.ones_like(input, dtype=dt.bool_)
     if "other_mask" in options:
         masks = [m for m in (options["input_mask"], options["other_mask"]) if m is not None]
-        return aten.logical_or(*masks) if len(masks) == 2 else aten.ones_like(input, dtype=dt.bool_)  # type: ignore[no-any-return]
+        return aten.logical_or(*masks) if len(masks) == 2 else everything  # type: ignore[no-any-return]
     mask = options["mask"]
-    whole = aten.ones_like(input, dtype=dt.bool_) if mask is None else aten.expand(_mask_of(input, mask), input.dims)
+    whole: Tensor = everything if mask is None else aten.expand(_mask_of(input, mask), input.dims)
     if "keepdim" not in options:
-        return whole  # type: ignore[no-any-return]
+        return whole
     dims = _dims_of(input, options["dim"])
-    return aten.any(whole, dims, bool(options["keepdim"])) if dims else whole  # type: ignore[no-any-return]
+    return aten.any(whole, dims, bool(options["keepdim"])) if dims else whole

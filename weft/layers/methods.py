@@ -163,28 +163,28 @@ def _set_imag(self: Tensor, value: Any) -> None:
     self.imag.copy_(value if isinstance(value, Tensor) else aten.full((), value))
 
 
+def _mapped(self: Tensor, others: tuple[Tensor, ...], callable: Any, name: str) -> Tensor:
+    """Each element replaced by what the callable gives for it and those of others at its place."""
+    arrays = np.broadcast_arrays(*(t.detach()._array(name) for t in (self, *others)))
+    rows = zip(*(a.reshape(-1).tolist() for a in arrays), strict=True)
+    values = np.array([callable(*row) for row in rows], dtype=arrays[0].dtype)
+    self.copy_(tensor_around(values.reshape(arrays[0].shape)))
+    return self
+
+
 def apply_(self: Tensor, callable: Any) -> Tensor:
     """Replace each element by `callable(element)`, one call of Python after another. Returns self."""
-    values = self.detach()._array("apply_")
-    mapped = np.array([callable(v) for v in values.reshape(-1).tolist()], dtype=values.dtype)
-    self.copy_(tensor_around(mapped.reshape(values.shape)))
-    return self
+    return _mapped(self, (), callable, "apply_")
 
 
 def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
     """Replace each element by `callable(element, the other's element)`. Returns self."""
-    values, others = np.broadcast_arrays(self.detach()._array("map_"), tensor.detach()._array("map_"))
-    mapped = [callable(v, o) for v, o in zip(values.reshape(-1).tolist(), others.reshape(-1).tolist(), strict=True)]
-    self.copy_(tensor_around(np.array(mapped, dtype=values.dtype).reshape(values.shape)))
-    return self
+    return _mapped(self, (tensor,), callable, "map_")
 
 
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
     """Replace each element by `callable(element, x's element, y's element)`. Returns self."""
-    values, *others = np.broadcast_arrays(*(t.detach()._array("map2_") for t in (self, x, y)))
-    rows = zip(values.reshape(-1).tolist(), *(o.reshape(-1).tolist() for o in others), strict=True)
-    self.copy_(tensor_around(np.array([callable(*row) for row in rows], dtype=values.dtype).reshape(values.shape)))
-    return self
+    return _mapped(self, (x, y), callable, "map2_")
 
 
 def const_data_ptr(self: Tensor) -> int:

@@ -99,7 +99,8 @@ def kaiser(
     def compute(n: Tensor) -> Tensor:
         x = n * (2.0 / _spans(M, sym)) - 1.0
         whole = aten.full((), beta, dtype=n.dtype, device=n.device)
-        return aten.i0(beta * aten.sqrt(aten.clamp_min(1.0 - x * x, 0.0))) / aten.i0(whole)  # type: ignore[no-any-return]
+        bent = aten.i0(beta * aten.sqrt(aten.clamp_min(1.0 - x * x, 0.0)))
+        return bent / aten.i0(whole)  # type: ignore[no-any-return]
 
     return _window("kaiser", M, dtype, layout, device, requires_grad, compute)
 

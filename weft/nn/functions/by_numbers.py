@@ -11,7 +11,7 @@ from weft.catalogue.nn.row_norms import limit_rows
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError, ValueProblem
 from weft.tensor.tensor import Tensor
-from weft.types.dtype import DType
+from weft.types.dtype import DType, bool_
 
 _REDUCTIONS = ("none", "mean", "sum")
 _MODES = ("sum", "mean", "max")  # of embedding_bag
@@ -117,7 +117,7 @@ feature_alpha_dropout_ = _drop("feature_alpha_dropout_", F.feature_alpha_dropout
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     """Elements set to zero with probability p, the others over 1 - p; and which were kept."""
     if train is False:
-        return aten.clone(input), aten.ones_like(input, dtype=aten.eq(input, input).dtype)
+        return aten.clone(input), aten.ones_like(input, dtype=bool_)
     kept = aten.ne(aten.dropout(aten.ones_like(input), p, True), 0)
     return input * kept * (0.0 if p == 1 else 1 / (1 - p)), kept
 

@@ -196,39 +196,12 @@ def _convolution_mode(
 
 
 @_composed
-def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    if not train:
-        return input
-    return input * F.dropout(input.new_ones(input.size()[:2] + [1] * (input.dim() - 2)), p, True)
-
-
-@_composed
-def rrelu(self: Tensor, lower: float = 0.125, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
-    return F.rrelu(self, lower, upper, training)
-
-
-@_composed
 def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
     dims: list[int] = []
     for d in range(v.dim()):
         if d != dim:
             dims.append(d)
     return v * (g / aten.linalg_vector_norm(v, 2.0, dims, True))  # type: ignore[no-any-return]
-
-
-@_composed
-def embedding_bag(
-    weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False, mode: int = 0,
-    sparse: bool = False, per_sample_weights: Tensor | None = None, include_last_offset: bool = False,
-    padding_idx: int | None = None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    name = "sum" if mode == 0 else "mean" if mode == 1 else "max"
-    bags = F.embedding_bag(
-        indices, weight, offsets, None, 2.0, scale_grad_by_freq, name, sparse, per_sample_weights,
-        include_last_offset, padding_idx,
-    )
-    nothing = offsets.new_zeros([0])
-    return bags, nothing, nothing, nothing
 
 
 @_composed
