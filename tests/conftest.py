@@ -25,7 +25,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import pytest
 
-pytest_plugins = ["tests.processor_time"]  # --cpu
+pytest_plugins = ["tests.processor_time", "tests.shards"]  # --cpu, --shard
 FIXED = "20261122"
 YOUNG = 10_000  # objects until the collector looks at them: at 700, as Python has it, it took 4 percent of the time
 ABOUT_CODE = (  # folders of tests whose programs LLVM compiles as it does for users
