@@ -49,29 +49,32 @@ class Predictor:
     """Logits for the byte after a growing list of bytes, reading only the new ones.
 
     Positions are learned up to the model's context. When it is full, the second half is read again as a new beginning,
-    so that each byte costs one position but for one re-reading every context / 2 bytes."""
+    so that each byte costs one position but for one re-reading every context / 2 bytes. A single position is a compiled
+    call, one program for every length; what is read at once runs operator by operator."""
 
     def __init__(self, model: GPT) -> None:
-        self.model = model
-        self._pasts: list[KeyValues] = []
+        self.model, self._compiled = model, weft.compile(model)
+        self._pasts = [KeyValues(model.size) for _ in range(model.size.blocks)]
         self._read = 0  # how many of the tokens the cache has seen
 
     def next_logits(self, tokens: list[int]) -> Array:
         """tokens: at least one. -> float [256]."""
         context = self.model.size.context
-        held = self._pasts[0].length if self._pasts else context
-        if held + len(tokens) - self._read > context:
-            kept = len(tokens) if not self._pasts and len(tokens) <= context else max(context // 2, 1)
+        held = self._pasts[0].length
+        if not held or held + len(tokens) - self._read > context:
+            kept = len(tokens) if not held and len(tokens) <= context else max(context // 2, 1)
             self._read = max(0, len(tokens) - kept)
-            self._pasts = [KeyValues(self.model.size) for _ in range(self.model.size.blocks)]
+            for past in self._pasts:
+                past.length = 0
             return self._feed(tokens[self._read :])
         for token in tokens[self._read : -1]:  # only the first call finds more than one
             self._feed([token])
         return self._feed(tokens[-1:])
 
     def _feed(self, tokens: list[int]) -> Array:
+        call = self._compiled if len(tokens) == 1 else self.model
         with weft.no_grad():
-            logits = self.model(weft.tensor([tokens]), self._pasts)
+            logits = call(weft.tensor([tokens]), self._pasts)
         self._read += len(tokens)
         last: Array = logits[0, -1].numpy()
         return last

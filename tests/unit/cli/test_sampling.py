@@ -30,7 +30,7 @@ def model(rng: np.random.Generator) -> Iterator[GPT]:
 
 def test_cached_logits_are_those_of_the_whole_text(model: GPT, rng: np.random.Generator) -> None:
     tokens = rng.integers(0, 256, int(rng.integers(1, model.size.context + 1))).tolist()
-    predictor, seen = Predictor(model), len(tokens)
+    predictor, seen, captures = Predictor(model), len(tokens), weft.counters.captures
     for _ in range(3 * model.size.context):
         logits = predictor.next_logits(tokens)
         start = window_start(len(tokens), seen, model.size.context)
@@ -38,6 +38,7 @@ def test_cached_logits_are_those_of_the_whole_text(model: GPT, rng: np.random.Ge
             expected = model(weft.tensor([tokens[start:]]))[0, -1].numpy()
         assert np.allclose(logits, expected, rtol=1e-9, atol=1e-9)
         tokens.append(int(rng.integers(256)))
+    assert weft.counters.captures - captures <= 2  # one program for every length, once the length is an input
 
 
 def window_start(length: int, prompt: int, context: int) -> int:

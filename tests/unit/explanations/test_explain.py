@@ -163,8 +163,9 @@ def test_forward_and_backward_of_a_module() -> None:
     model = weft.compile(nn.Linear(3, 2))
     x = weft.ones(5, 3)
     model(x).sum().backward()
-    text = str(weft.explain(model, x))
-    assert "forward: " in text and "backward: " in text and "weight" in text
+    for arguments in ((x,), ()):  # without any: what it ran last
+        text = str(weft.explain(model, *arguments))
+        assert "forward: " in text and "backward: " in text and "weight" in text
 
 
 def test_split_functions_tell_where_they_are_cut() -> None:
@@ -231,7 +232,7 @@ def test_what_has_not_run_is_refused_with_a_way() -> None:
     weft.compiled_autograd.reset()
     for about, words in (
         (never, "was not called yet"), (weft.compiled_autograd, "no backward call"), (weft.nn, "is a module"),
-        (weft.compile(lambda x: x), "takes arguments"),
+        (weft.compile(lambda x: x), "takes arguments"), (weft.compile(nn.Linear(2, 2)), "takes arguments"),
     ):
         with pytest.raises(ArgumentError, match=words):
             weft.explain(about)
