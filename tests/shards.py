@@ -40,7 +40,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     kth, count = config.getoption("--shard")
     cases: Counter[str] = Counter()
-    chosen, others = [], []
+    chosen: list[pytest.Item] = []
+    others: list[pytest.Item] = []
     for item in items:
         test = item.nodeid.partition("[")[0]
         number = cases[test]

@@ -31,8 +31,10 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each kind runs 
 
 
 @pytest.fixture(scope="module")
-def verdicts() -> dict[str, dict[str, str]]:
-    chosen = json.dumps({name: ["compile", "split"] for name in NAMES})
+def verdicts(request: pytest.FixtureRequest) -> dict[str, dict[str, str]]:
+    """Of the kinds that this run is about."""
+    items = [item for item in request.session.items if item.path == request.path and isinstance(item, pytest.Function)]
+    chosen = json.dumps({item.callspec.params["name"]: ["compile", "split"] for item in items})
     run = subprocess.run(
         [sys.executable, str(RUNNER)], input=chosen, capture_output=True, text=True, check=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
