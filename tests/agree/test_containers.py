@@ -17,15 +17,23 @@ from weft.support.errors import CaptureError
 SIZES = (2, 3, 3, 5)
 
 
-def agree(program: Keeping, rng: np.random.Generator, **options: Any) -> int:
-    """Compare four calls. How many were refused: those leave everything as it was, and are made in eager mode."""
+def agree(program: Keeping, rng: np.random.Generator, is_argument: bool = False, **options: Any) -> int:
+    """Compare four calls. How many were refused: those leave everything as it was, and are made in eager mode.
+    is_argument: whether the object is an argument, another one at each call."""
     (eager, mine), (object_, theirs) = program.make(), program.make()
-    step, refused = weft.compile(object_.step, backend="interpret", **options), 0
+    if is_argument:
+        called = weft.compile(type(object_).step, backend="interpret", **options)
+        step: Any = lambda *args: called(object_, *args)  # noqa: E731
+    else:
+        step = weft.compile(object_.step, backend="interpret", **options)
+    refused = 0
     for call, size in enumerate(SIZES):
+        if is_argument:
+            eager, object_ = _another(eager), _another(object_)
         values, flag = rng.uniform(-1, 1, (size, 3)).astype(np.float32), bool(rng.random() < 0.7)
         if call in (1, 3):
-            _fail(step, object_, theirs, weft.from_numpy(values.copy()), flag, bool(options))
-            if options:
+            _fail(step, object_, theirs, weft.from_numpy(values.copy()), flag, "split" in options)
+            if "split" in options:
                 _raise(eager.step, weft.from_numpy(values.copy()), flag, ValueError)
         try:
             expected = eager.step(weft.from_numpy(values.copy()), flag, None)
@@ -48,6 +56,13 @@ def agree(program: Keeping, rng: np.random.Generator, **options: Any) -> int:
             np.testing.assert_allclose(object_.w.grad.numpy(), eager.w.grad.numpy(), 1e-4, 1e-4)
         _same(state_of(object_, theirs), state_of(eager, mine), f"call {call}")
     return refused
+
+
+def _another(object_: Any) -> Any:
+    """Another object of the same class that holds the same."""
+    other = object.__new__(type(object_))
+    vars(other).update(vars(object_))
+    return other
 
 
 def _fail(step: Any, object_: Any, names: Any, x: Any, flag: bool, is_split: bool) -> None:
@@ -82,7 +97,12 @@ def _same(here: Any, there: Any, path: str) -> None:
         assert here == there, (path, here, there)
 
 
-@pytest.mark.parametrize(("options", "count"), [({}, 12), ({"split": True}, 8)], ids=["compile", "split"])
+@pytest.mark.parametrize(
+    ("options", "count"), [
+        ({}, 12), ({"split": True}, 8), ({"is_argument": True}, 8), ({"is_argument": True, "split": True}, 8),
+    ],
+    ids=["compile", "split", "argument", "argument_split"],
+)  # fmt: skip
 def test_containers_agree(options: dict[str, Any], count: int, rng: np.random.Generator) -> None:
     refused = 0
     for _ in range(times(count)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import Any
@@ -90,6 +90,12 @@ class Assumptions:
     def without_lifting(self, keys: frozenset[Key]) -> Assumptions:
         """With the numbers in these places as they are."""
         return replace(self, lifted={key: slot for key, slot in self.lifted.items() if key not in keys})
+
+    def without_places_in(self, holders: Iterable[object]) -> Assumptions:
+        """With no input that lies in one of these objects."""
+        ids = set(map(id, holders))
+        within = {key for key, slot in self.lifted.items() if slot is not None and id(slot.holder) in ids}
+        return self.without_lifting(frozenset(within)) if within else self
 
     def refined(self, refuted: Restart, apart: frozenset[Any]) -> Assumptions:
         """What a recording that had to begin again has shown. apart: the arguments that it took as memory of their own,

@@ -8,19 +8,22 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from weft.autograd.forward_facts import ForwardFacts
 from weft.compile.assumptions import Assumptions, Recording
 from weft.compile.methods import is_method, method_of
-from weft.compile.program.call_leaves import CallLeaves
+from weft.compile.object_arguments import ObjectArguments, ObjectCounts
+from weft.compile.program.call_leaves import CallLeaves, objects_of
 from weft.compile.program.call_plan import Symbols
 from weft.compile.program.entry import Entry
 from weft.compile.stepwise import Stepwise, hook_at_fault, run_stepwise, runs_as_written
 from weft.compile.tracing import trace
+from weft.compile.tracing.python_state import kinds
 from weft.guards import Switch
 from weft.guards.values import number_kind
 from weft.ir.value_numbers import ValueNumbers
@@ -79,6 +82,7 @@ class CompiledFunction(FunctionWrapper):
         self.asks_for_containers = False
         self.meets_wrappers = False  # whether arguments, state or results were objects of tensor subclasses
         self.is_order_free = not takes_keywords(function)
+        self.objects = ObjectArguments()
         self.lock = threading.RLock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -94,6 +98,8 @@ class CompiledFunction(FunctionWrapper):
             if any([type(leaf) is not Tensor and is_special(leaf) for leaf in leaves]):
                 self.meets_wrappers = True
                 leaves, spec = _flatten(*_desugared(*self._callers(args, kwargs), memo))
+        if self.objects:
+            return self._call_with_objects(args, kwargs, CallLeaves(leaves, self._callers(args, kwargs), memo), spec)
         if (special and self.meets_wrappers) or self.asks_for_containers:
             leaves = CallLeaves(leaves, self._callers(args, kwargs), memo)
         match = self.entries.find(leaves, spec)
@@ -106,13 +112,38 @@ class CompiledFunction(FunctionWrapper):
         except ValueChanged:
             return self._run_other(entry, args, kwargs)
 
-    def _run_other(self, tried: Entry, args: Any, kwargs: Any) -> Any:
-        """Run the call in a program for other answers to what Python asks of tensors; captured if there is none."""
+    def _call_with_objects(self, args: Any, kwargs: Any, leaves: CallLeaves, spec: pytree.TreeSpec) -> Any:
+        """A call in which stand-ins take the places of objects that are others at every call: one at a time."""
+        with self.lock:
+            try:
+                with self.objects.standing_in(leaves):
+                    match, objects = self.entries.find(leaves, spec), leaves.objects
+                    if match is None:
+                        return self._capture_and_run(args, kwargs, leaves, spec)
+                    try:
+                        return _run(match[0], leaves, match[1])
+                    except ValueChanged:
+                        return self._run_other(match[0], args, kwargs, objects)
+            except ObjectCounts as refusal:  # nothing has run
+                stand_ins, is_sure = self.objects.count(leaves), refusal.__cause__ is None
+            try:
+                return CompiledFunction.__call__(self, *args, **kwargs)
+            except Exception:
+                if not is_sure:  # it was not their fault
+                    self.objects.stand_in_again(stand_ins)
+                raise
+
+    def _run_other(
+        self, tried: Entry, args: Any, kwargs: Any, objects: Mapping[int, Any] = MappingProxyType({})
+    ) -> Any:
+        """Run the call in a program for other answers to what Python asks of tensors; captured if there is none.
+        objects: those that have stand-ins, by the ids of these."""
         memo: WrapperMemo = {}
         flat, spec = _flatten(*_desugared(args, kwargs, memo))
+        flat = self.objects.with_stand_ins(flat, objects)
 
         def leaves() -> CallLeaves:
-            return CallLeaves(flat, self._callers(args, kwargs), memo)
+            return CallLeaves(flat, self._callers(args, kwargs), memo, dict(objects))
 
         for entry, call in self.entries.others(flat, spec, tried):
             with suppress(ValueChanged):
@@ -136,6 +167,8 @@ class CompiledFunction(FunctionWrapper):
             match = self.entries.find(leaves, spec)  # another thread may have captured it meanwhile
             if match is not None:
                 return _run(match[0], leaves, match[1])
+            if self._learn_objects(leaves, spec):
+                return CompiledFunction.__call__(self, *args, **kwargs)
             stepwise = next((s for s in self.stepwise if s.spec == spec), None)
             is_program = stepwise is None or stepwise.is_due()
             entry = self._captured(leaves, spec) if is_program else None
@@ -151,6 +184,18 @@ class CompiledFunction(FunctionWrapper):
             if self._learn(forwards):  # the next call may be a program
                 self.stepwise = [s for s in self.stepwise if s.spec != spec]
         return result
+
+    def _learn_objects(self, leaves: CallLeaves, spec: pytree.TreeSpec) -> bool:
+        """Whether objects among the arguments have stand-ins from now on, since programs were captured for others."""
+        for entry in self.entries:
+            if entry.guards.spec == spec:
+                lift = self.objects.learn(entry, leaves, kinds())
+                others = [old for old, new in zip(entry.guards.constants, leaves, strict=False) if old is not new]
+                self.assumptions = self.assumptions.without_places_in(others)
+                if lift is not None:
+                    self.assumptions = self.assumptions.lifting_changed(lift)
+                    return True
+        return False
 
     def _learn(self, forwards: list[tuple[Any, ForwardFacts | None]]) -> bool:
         """Take up what the forwards of custom Functions gave that a program calls. Whether that is news."""
@@ -199,7 +244,7 @@ class CompiledFunction(FunctionWrapper):
             size = entry.guards.spec.size
             arguments = leaves[:size]
             if isinstance(leaves, CallLeaves):
-                arguments = CallLeaves(arguments, leaves.tree, leaves.memo)
+                arguments = CallLeaves(arguments, leaves.tree, leaves.memo, leaves.objects)
             return self._capture(arguments, entry.guards.spec, self.backend)
         except Exception as error:
             self._say(str(error))
@@ -217,6 +262,8 @@ class CompiledFunction(FunctionWrapper):
         try:
             return self.capture(leaves, spec)
         except Exception as error:
+            if objects_of(leaves) and not isinstance(error, ObjectCounts):
+                raise ObjectCounts(str(error)) from error  # without stand-ins it may do
             why, waits = self.why_as_written(error), isinstance(error, ValuesThatWait)
             if why is None:
                 raise
@@ -278,6 +325,7 @@ class CompiledFunction(FunctionWrapper):
             self.assumptions = replace(self.assumptions, static=frozenset(), as_one=frozenset())
             try:
                 entry = self._capture_with_retries(leaves, spec, backend)
+                self.objects.keep(entry, objects_of(leaves).values())
             finally:
                 self.assumptions = replace(self.assumptions, switches=(), missing=frozenset(), kept=frozenset())
         entry.seconds_total = time.perf_counter() - start
@@ -289,6 +337,8 @@ class CompiledFunction(FunctionWrapper):
         it is captured without that one."""
         try:
             return self._capture_with_restarts(leaves, spec, backend)
+        except ObjectCounts:
+            raise
         except Exception:
             start = self.assumptions
             slots = start.lifted.items()
@@ -350,11 +400,12 @@ class CompiledFunction(FunctionWrapper):
         memo: WrapperMemo = {}
         leaves, spec = _flatten(*_desugared(args, kwargs, memo))
         leaves = CallLeaves(leaves, (args, kwargs), memo)
-        match = self.entries.find(leaves, spec)
-        if match is not None:
-            return match
-        entry = self.capture(leaves, spec)
-        return entry, entry.match(leaves, spec)
+        with self.lock, self.objects.standing_in(leaves):
+            match = self.entries.find(leaves, spec)
+            if match is not None:
+                return match
+            entry = self.capture(leaves, spec)
+            return entry, entry.match(leaves, spec)
 
     def export(self, path: str, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None, **options: Any) -> Any:
         """Write a program as files that need no Python: object code, a header of C, a manifest and the state

@@ -92,7 +92,7 @@ class _Walk:
     def finish(self) -> Plan:
         plan = self.plan
         plan.nested = nested_codes(self.code)
-        plan.asks_id = "id" in plan.global_names
+        plan.asks_id = not plan.global_names.isdisjoint({"id", "hash"})
         plan.asks_identity |= plan.asks_id
         for inner in map(plan_of, plan.nested):  # a comprehension reads loop variables of ours
             plan.loose |= inner.loose

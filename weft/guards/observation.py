@@ -69,7 +69,7 @@ class Observation:
 
     @property
     def asks_id(self) -> bool:
-        """Whether code that ran calls id()."""
+        """Whether code that ran calls id() or hash()."""
         return self._reads.asks_id
 
     def may_call(self, methods: Iterable[str]) -> bool:

@@ -42,7 +42,7 @@ class Plan:
     names: every attribute name; operators: the special methods behind its operators;
     called: methods that an operator.methodcaller calls;
     everything: attributes are named at run time; mutations: lines that change an unidentified container;
-    asks_identity: whether it asks which of two objects one is; asks_id: and calls id().
+    asks_identity: whether it asks which of two objects one is; asks_id: and calls id() or hash().
     """
 
     code: CodeType

@@ -4,6 +4,7 @@ not hold any.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,11 @@ def held_symbol(value: Any, limit: int = _LIMIT) -> Any:
         if _is_symbol(item):
             return item
     return None
+
+
+def leads_to(value: Any, ids: Container[int]) -> bool:
+    """Whether an object is one of those with these ids, or leads to one in such a way."""
+    return any(id(item) in ids for item in reachable([value], _held, _LIMIT))
 
 
 def _is_symbol(item: Any) -> bool:

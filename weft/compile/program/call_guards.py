@@ -63,10 +63,16 @@ _QUESTION = (
 )
 
 
+_OBJECT = (
+    "nothing, if this is said once: the next program takes any object of the class; else give the same object at each "
+    "call, or what differs of it as tensors"
+)
+
+
 def _argument_remedy(old: Any, new: Any) -> str:
     """What to do about an argument that is another value."""
     remedy = remedy_of(old, new)
-    return "give the same object at each call, or what differs of it as tensors" if remedy == OBJECT else remedy
+    return _OBJECT if remedy == OBJECT else remedy
 
 
 class CallGuards:

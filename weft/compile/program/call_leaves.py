@@ -10,17 +10,24 @@ from weft.record.wrappers import WrapperMemo
 
 class CallLeaves(list[Any]):
     """The leaves of a call's arguments, with the tree that they come from, whose containers are the caller's. memo: the
-    wrappers that were taken apart."""
+    wrappers that were taken apart; objects: by the ids of stand-ins among the leaves, the caller's objects."""
 
-    __slots__ = ("memo", "tree")
+    __slots__ = ("memo", "objects", "tree")
 
-    def __init__(self, leaves: Iterable[Any], tree: Any, memo: WrapperMemo) -> None:
+    def __init__(
+        self, leaves: Iterable[Any], tree: Any, memo: WrapperMemo, objects: dict[int, Any] | None = None
+    ) -> None:
         super().__init__(leaves)
-        self.tree, self.memo = tree, memo
+        self.tree, self.memo, self.objects = tree, memo, {} if objects is None else objects
 
     def let_go(self) -> None:
         """The call has ended: a backward that needs the leaves keeps no containers and wrappers alive."""
-        self.tree, self.memo = (), {}
+        self.tree, self.memo, self.objects = (), {}, {}
+
+
+def objects_of(leaves: list[Any]) -> dict[int, Any]:
+    """The caller's objects, by the ids of their stand-ins among the leaves."""
+    return leaves.objects if type(leaves) is CallLeaves else {}
 
 
 def memo_of(leaves: list[Any]) -> WrapperMemo:

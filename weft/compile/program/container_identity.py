@@ -3,7 +3,7 @@ since a program stands others in for them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -14,13 +14,16 @@ from weft.record.wrappers import Desugared
 from weft.support import pytree
 
 
-def paths_of(tree: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[Any, tuple[int, ...]]]:
-    """The containers of a tree, each with the numbers of the children that lead to it."""
+def paths_of(
+    tree: Any, path: tuple[int, ...] = (), stand_ins: Container[int] = ()
+) -> Iterator[tuple[Any, tuple[int, ...]]]:
+    """The containers of a tree, and objects with these ids, each with the numbers of the children that lead to it."""
     children, spec = pytree.one_level(tree)
-    if spec.kind is not None:
+    if spec.kind is not None or id(tree) in stand_ins:
         yield tree, path
+    if spec.kind is not None:
         for number, child in enumerate(children):
-            yield from paths_of(child, (*path, number))
+            yield from paths_of(child, (*path, number), stand_ins)
 
 
 def container_at(tree: Any, path: Sequence[int]) -> Any:

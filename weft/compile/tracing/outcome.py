@@ -24,7 +24,8 @@ from weft.tensor.tensor import Tensor
 class Outcome:
     """One run of a function under a capture: what it was given, and what it did.
 
-    leaves, facts: of the call's arguments, and what the program depends on about each. sources: of the graph's
+    leaves, facts: of the call's arguments, and what the program depends on about each; attributes: what users have put
+    on tensors among them, by their ids. sources: of the graph's
     parameters; results, writes: of the graph. returns: for each leaf of the function's result (of structure `spec`)
     what becomes of it; carriers: the tensors that have its history. named: ids of the tensors that guards know; apart:
     arguments whose memory other tensors may have or not; met: the tensors from outside that the function came upon.
@@ -35,6 +36,7 @@ class Outcome:
     leaves: list[Any]
     bound: BoundState
     facts: list[Any] = field(default_factory=list)
+    attributes: dict[int, dict[str, Any]] = field(default_factory=dict)
     stand_ins: list[Any] = field(default_factory=list)
     sources: list[Source | None] = field(default_factory=list)
     results: list[Operand] = field(default_factory=list)

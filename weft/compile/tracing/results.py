@@ -123,9 +123,10 @@ def _refuse_attributes(outcome: Outcome, results: Sequence[Any], stand_ins: Sequ
     """Raises ArgumentChange where the function gives an attribute of the user's to an argument, or to a tensor that it
     makes and that leaves it: a program makes tensors without any. It runs as written then."""
     pairs = zip(stand_ins, outcome.leaves, strict=False)
-    attributes = {id(stand_in): vars(leaf) for stand_in, leaf in pairs if isinstance(stand_in, Tensor)}
+    attributes = {id(s): outcome.attributes[id(leaf)] for s, leaf in pairs if isinstance(s, Tensor)}
     for tensor in (*stand_ins, *results):
-        if not isinstance(tensor, Tensor) or type(tensor._data) is not SymbolicPayload:
+        is_own = isinstance(tensor, Tensor) and type(tensor._data) is SymbolicPayload
+        if not is_own and id(tensor) not in attributes:
             continue
         before = attributes.get(id(tensor), {})
         changed = [name for name in {**before, **vars(tensor)} if vars(tensor).get(name) is not before.get(name)]

@@ -3,7 +3,7 @@ that the caller gets, and one that stands in several places is one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 
 from weft import guards
@@ -11,6 +11,7 @@ from weft.compile.program.again import Again, count, is_numbered
 from weft.compile.program.container_identity import is_empty_tuple, paths_of
 from weft.record.numbers.sym_float import SymFloat
 from weft.record.restart import Restart
+from weft.record.tracer_leaks import held_symbol
 from weft.record.wrappers import is_whole_outside
 from weft.support import pytree
 from weft.support.errors import CaptureError
@@ -33,8 +34,8 @@ class Older:
 
 
 class Callers:
-    """A container among the call's arguments, or in a place of Python's state that the program takes anew at every
-    call, by the way that leads to it."""
+    """A container, or an object with a stand-in, among the call's arguments, or a container in a place of Python's
+    state that the program takes anew at every call, by the way that leads to it."""
 
     __slots__ = ("path", "slot")
 
@@ -42,9 +43,10 @@ class Callers:
         self.path, self.slot = path, slot
 
 
-def callers_in(arguments: Any) -> dict[int, Callers]:
-    """The containers of a call's arguments, as the function got them, by identity."""
-    return {id(c): Callers(path) for c, path in paths_of(arguments) if path and not is_empty_tuple(c)}
+def callers_in(arguments: Any, stand_ins: Container[int]) -> dict[int, Callers]:
+    """The containers of a call's arguments, and the objects with these ids, as the function got them, by identity."""
+    paths = paths_of(arguments, stand_ins=stand_ins)
+    return {id(c): Callers(path) for c, path in paths if path and not is_empty_tuple(c)}
 
 
 def containers_in(tree: Any) -> Iterator[Any]:
@@ -62,9 +64,12 @@ class Before:
     """The containers that were there before a call: those of its arguments (as the function got them), those in places
     that are bound, and what else the function has come upon."""
 
-    def __init__(self, arguments: Any, bound: Bound, is_older: Callable[[object], bool]) -> None:
+    def __init__(
+        self, arguments: Any, bound: Bound, is_older: Callable[[object], bool], stand_ins: Container[int]
+    ) -> None:
+        """stand_ins: ids of those that are arguments in place of objects."""
         self.is_older = is_older
-        self.callers = callers_in(arguments)
+        self.callers = callers_in(arguments, stand_ins)
         self.inputs: dict[int, Any] = {}
         for slot, value in bound:
             for container, path in paths_of(value):
@@ -98,11 +103,11 @@ class ContainerWalk:
         there already, a leaf. Raises CaptureError for a container that holds itself."""
         if isinstance(value, Tensor):
             return self.tensor(value)
+        if id(value) in self.before.callers:
+            return self.before.callers[id(value)]
         children, spec = pytree.one_level(value)
         if spec.kind is None:
             return self.leaf(value)
-        if id(value) in self.before.callers:
-            return self.before.callers[id(value)]
         is_container = is_numbered(spec.kind)
         if id(value) in self.before.inputs and not isinstance(value, tuple):
             self.identical.add(self.before.inputs[id(value)])
@@ -128,8 +133,10 @@ class ContainerWalk:
         return Older(value) if is_whole_outside(value) and self.before.is_older(value) else value
 
     def leaf(self, value: Any) -> Any:
-        """What stands for an object that is no container."""
-        return value
+        """What stands for an object that is no container: for one that is older than the call and holds now what the
+        function has put there, itself."""
+        holds_symbol = not isinstance(value, (SymInt, SymFloat)) and held_symbol(value) is not None
+        return Older(value) if holds_symbol and self.before.is_older(value) else value
 
     def refuse(self, what: str, remedy: str) -> CaptureError:
         """The error for what a program cannot make anew at every call."""

@@ -4,13 +4,18 @@ out.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from operator import is_
 from typing import Any
 
 from weft import guards
 from weft.autograd.saved import only_captured_hooks
 from weft.compile.assumptions import Recording
 from weft.compile.caches import empty_caches
+from weft.compile.object_arguments import ObjectCounts
 from weft.compile.program.bound_state import BoundState
+from weft.compile.program.call_leaves import objects_of
 from weft.compile.program.container_identity import (
     IdentityGuard,
     built,
@@ -48,7 +53,7 @@ from weft.ops.overrides import override_classes
 from weft.programs.argument_histories import changed_histories
 from weft.programs.arguments import TensorFacts, with_given
 from weft.programs.joint_record import JointRecord, is_spent, made_leaves, record_backward, unfinished
-from weft.programs.program_io import ReturnView
+from weft.programs.program_io import ReturnConstant, ReturnView
 from weft.record.capture import Capture
 from weft.record.numbers.lifted_math import lifted_in
 from weft.record.numbers.random_state import marks, symbolic_generators
@@ -56,6 +61,7 @@ from weft.record.numbers.value_reads import ValueReads
 from weft.record.python_call import FailsLater
 from weft.record.repeats.calls import RepeatedCalls
 from weft.record.restart import Restart
+from weft.record.tracer_leaks import leads_to
 from weft.record.wrappers import WrapperMemo, desugar, resugar
 from weft.record.writes import ArgumentChange
 from weft.support import pytree
@@ -103,10 +109,11 @@ def trace_program(
     outcome.containers = containers_of(leaves, outcome.bound)
     outcome.pattern = pattern_of(outcome.containers)
     outcome.stand_ins, outcome.facts = stand_ins_of(recording, outcome, leaves)
+    outcome.attributes = {id(leaf): dict(vars(leaf)) for leaf in leaves if isinstance(leaf, Tensor)}
     # hooks of a checkpoint around the call get what the program saves
     try:
         with (
-            only_captured_hooks(), capture.active(), settings_kept(outcome),
+            _attributes_kept(outcome), only_captured_hooks(), capture.active(), settings_kept(outcome),
             symbolic_generators(capture.tensors, capture.random, capture.refuse, capture.random_state_of),
         ):
             outcome.random = capture.random
@@ -118,10 +125,28 @@ def trace_program(
     except Exception as error:
         raise_earlier(outcome, error)
         raise
+    _refuse_kept_stand_ins(outcome)
     outcome.raised = capture.writes.raised()
     capture.restore()
     fill_sources(outcome)
     return assemble(owner, assumptions, outcome, spec, backend)
+
+
+@contextmanager
+def _attributes_kept(outcome: Outcome) -> Iterator[None]:
+    """Behind the block tensors that are their own stand-ins have the attributes of the user's that they had before."""
+    try:
+        yield
+    finally:
+        for leaf in outcome.leaves:
+            if isinstance(leaf, Tensor) and not _has_attributes(leaf, outcome.attributes[id(leaf)]):
+                vars(leaf).clear()
+                vars(leaf).update(outcome.attributes[id(leaf)])
+
+
+def _has_attributes(tensor: Tensor, attributes: dict[str, Any]) -> bool:
+    held = vars(tensor)
+    return held.keys() == attributes.keys() and all(map(is_, held.values(), map(attributes.__getitem__, held)))
 
 
 def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
@@ -156,7 +181,7 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
             outcome.capture.recorder.raise_swallowed()
             outcome.capture.python_state.settle_taken()
             numbers: dict[Any, int] = {}
-            before = Before((args, kwargs), bound, seen.is_older)
+            before = Before((args, kwargs), bound, seen.is_older, objects_of(outcome.leaves))
             returned = with_older(result, before, numbers)
             _take_guards(recording, outcome, seen, bound)
             outcome.assigned = assignments(seen.writes, recording, (args, kwargs), bound, earlier)
@@ -178,6 +203,25 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
         outcome.facts = [with_given(f, v, seen.names_of_leaves) if type(f) is TensorFacts else f for f, v in pairs]
 
 
+def _refuse_kept_stand_ins(outcome: Outcome) -> None:
+    """Raises ObjectCounts where the program gives or writes something that holds the stand-in of an object, and in
+    which no call puts its own (a key of a dict, an object of the user's)."""
+    objects = objects_of(outcome.leaves)
+    if not objects:
+        return
+    constants = [returned.value for returned, _ in outcome.returns if type(returned) is ReturnConstant]
+    names = [write.target.name for write in outcome.assigned]
+    if any(leads_to(value, objects) for value in (*constants, *names, *_keys(outcome.spec))):
+        raise ObjectCounts("the function keeps an argument in an object, or as the key of a dict")
+
+
+def _keys(spec: pytree.TreeSpec) -> Iterator[Any]:
+    """What the containers of a structure have beside their children."""
+    yield spec.meta
+    for child in spec.children:
+        yield from _keys(child)
+
+
 def _take_guards(recording: Recording, outcome: Outcome, seen: guards.Observation, bound: Bound) -> None:
     """The guards on Python state. Raises Restart where an argument turns out to be reached otherwise too."""
     outcome.capture.leaf_gradients.read_zeroed()
@@ -188,6 +232,8 @@ def _take_guards(recording: Recording, outcome: Outcome, seen: guards.Observatio
     if bound:
         containers = [c for _, value in bound for c in containers_in(value)]
         outcome.checks = seen.guards.without([slot for slot, _ in bound], containers)
+    if seen.asks_identity and objects_of(outcome.leaves):
+        raise ObjectCounts(f"{recording.name} compares objects by identity")
     if seen.asks_identity and outcome.pattern:
         _guard_identity(recording, outcome)
     before = recording.assumptions.switches

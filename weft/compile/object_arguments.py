@@ -1,0 +1,153 @@
+"""Objects among a function's arguments that are others at every call: a batch, a cache of keys and values, the state of
+a simulation.
+
+What a program relies on are places of objects, so that another object makes another program. Once a call brings another
+object of the same class, programs are made of a stand-in: an object of this class whose `__dict__` is, while a call
+runs, the one of the call's object. What the function reads and writes there is what the caller's object holds, tensors
+in it are inputs, and where the function returns or keeps the stand-in, its caller gets the object.
+
+This does for no object that the function compares by identity, or that it reaches otherwise too: each of those has a
+program of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from weft.compile.program.call_leaves import CallLeaves
+from weft.compile.program.entry import Entry
+from weft.guards.asked import solid_class
+from weft.guards.content_guard import ContainerGuard
+from weft.guards.guard import SlotGuard
+from weft.guards.kinds import Kind, Kinds, is_changeable
+from weft.guards.slots import AttributeSlot, Key, Slot, instance_dict
+from weft.support.errors import CaptureError
+
+Place = tuple[int, type]  # a leaf of the arguments, and the class of the object there
+_OF_EVERY_CLASS = {"__dict__", "__weakref__"}  # what __slots__ may name of an object with attributes of any name
+
+
+class ObjectCounts(CaptureError):
+    """Which object an argument is counts for the function: no stand-in does."""
+
+
+class ObjectArguments:
+    """The stand-ins of one compiled function. Calls that use them come one after the other."""
+
+    def __init__(self) -> None:
+        self._stand_ins: dict[Place, Any] = {}
+        self._counted: set[Place] = set()  # where stand-ins do not do
+        self._held: set[int] = set()  # ids of what programs with stand-ins rely on elsewhere
+
+    def __bool__(self) -> bool:
+        return bool(self._stand_ins)
+
+    def learn(self, entry: Entry, leaves: Sequence[Any], kinds: Kinds) -> dict[Key, Slot | None] | None:
+        """Make stand-ins for the objects of a call in whose places others of the same class were when a program was
+        captured. Returns the places in them that are inputs of the next program: what the program reads there, if it
+        is a tensor or a number that is another one now. None, where there is no new stand-in."""
+        lift: dict[Key, Slot | None] | None = None
+        for i, (old, new) in enumerate(zip(entry.guards.constants, leaves, strict=False)):
+            place = (i, type(new))
+            if old is new or type(old) is not type(new) or not can_stand_in(new, kinds):
+                continue
+            if place in self._stand_ins or place in self._counted:
+                continue
+            lift = {} if lift is None else lift
+            stand_in = self._stand_ins[place] = object.__new__(type(new))
+            for slot, value in _read_of(old, entry):
+                now = AttributeSlot(new, slot.name, slot.text).get()
+                if kinds.can_lift(value, now) and (kinds.holds_input(value) or value != now):
+                    target = AttributeSlot(stand_in, slot.name, slot.text)
+                    lift[target.key] = target
+        return lift
+
+    @contextmanager
+    def standing_in(self, leaves: CallLeaves) -> Iterator[None]:
+        """Within the block stand-ins are the call's leaves in place of objects."""
+        objects = [
+            (i, leaf) for i, leaf in enumerate(leaves)
+            if (i, type(leaf)) in self._stand_ins and sum([other is leaf for other in leaves]) == 1
+            and id(leaf) not in self._held and id(instance_dict(leaf)) not in self._held
+        ]
+        stand_ins = [self._stand_ins[i, type(leaf)] for i, leaf in objects]
+        before = [instance_dict(stand_in) for stand_in in stand_ins]
+        try:
+            for stand_in, (i, leaf) in zip(stand_ins, objects, strict=True):
+                _give(stand_in, instance_dict(leaf))
+                leaves[i] = stand_in
+                leaves.objects[id(stand_in)] = leaf
+            yield
+        finally:  # (another call of the function may be on its way around this one)
+            for stand_in, attributes in zip(stand_ins, before, strict=True):
+                _give(stand_in, attributes if attributes else {})
+
+    def with_stand_ins(self, leaves: list[Any], objects: Mapping[int, Any]) -> list[Any]:
+        """The leaves of a call, those of its objects that have stand-ins (by the ids of these) replaced."""
+        if not objects:
+            return leaves
+        pairs = [(self._stand_ins.get((i, type(leaf))), leaf) for i, leaf in enumerate(leaves)]
+        return [stand_in if objects.get(id(stand_in)) is leaf else leaf for stand_in, leaf in pairs]
+
+    def keep(self, entry: Entry, objects: Collection[Any]) -> None:
+        """Take up a program made of stand-ins for these objects, if there are some. Raises ObjectCounts where it relies
+        on one of them elsewhere too."""
+        if not objects:
+            return
+        held = _held_by(entry)
+        for each in objects:
+            if id(each) in held or id(instance_dict(each)) in held:
+                raise ObjectCounts(f"an argument of type {type(each).__name__} is also reached otherwise")
+        self._held |= held
+
+    def count(self, leaves: CallLeaves) -> dict[Place, Any]:
+        """From now on the objects in whose places a call has stand-ins have programs of their own. Returns those."""
+        places = {p: stand_in for p, stand_in in self._stand_ins.items() if id(stand_in) in leaves.objects}
+        for place in places:
+            del self._stand_ins[place]
+        self._counted |= places.keys()
+        return places
+
+    def stand_in_again(self, places: dict[Place, Any]) -> None:
+        """Take stand-ins back that did not do."""
+        self._counted -= places.keys()
+        self._stand_ins |= places
+
+
+def can_stand_in(value: object, kinds: Kinds) -> bool:
+    """Whether an object of the same class with the same `__dict__` is the same to whoever does not ask for identity:
+    all that it holds is there."""
+    cls = type(value)
+    if kinds.of(value) is not Kind.INSTANCE or not is_changeable(cls) or solid_class(cls) is not object:
+        return False
+    slots = {name for c in cls.__mro__ for name in _names(c.__dict__.get("__slots__", ()))}
+    return bool(cls.__dictoffset__) and slots <= _OF_EVERY_CLASS and not hasattr(cls, "__del__")
+
+
+def _names(slots: Any) -> tuple[str, ...]:
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+def _give(stand_in: Any, attributes: dict[str, Any]) -> None:
+    object.__setattr__(stand_in, "__dict__", attributes)
+
+
+def _read_of(holder: object, entry: Entry) -> Iterator[tuple[Slot, Any]]:
+    """The attributes of an object that a program relies on, or takes anew at each call, with what they held."""
+    for guard in entry.guards.python.guards:
+        if isinstance(guard, SlotGuard) and type(guard.slot) is AttributeSlot and guard.holder is holder:
+            yield guard.slot, guard.expected
+    for place in entry.guards.bound.places:
+        if type(place.slot) is AttributeSlot and place.slot.holder is holder:
+            yield place.slot, place.slot.get()
+
+
+def _held_by(entry: Entry) -> set[int]:
+    """Ids of the objects whose places the guards are on, and of what must be there."""
+    guards, constants = entry.guards.python, entry.guards.constants[entry.guards.spec.size :]
+    keys = [key for guard in guards.guards if isinstance(guard, ContainerGuard) for key in guard.keys]
+    slots = [*[place.slot for place in entry.guards.bound.places], *[write.target for write in entry.outputs.assigned]]
+    holders = [each.holder for each in (*guards.guards, *slots)]
+    return {id(value) for value in (*constants, *keys, *guards.holds_on_to(), *holders) if value is not None}
