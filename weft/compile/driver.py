@@ -54,7 +54,7 @@ def _run(entry: Entry, leaves: CallLeaves, symbols: Symbols) -> Any:
     """Run a program on a call that fits, and put its wrappers together."""
     try:
         result = entry.run(leaves, symbols)
-        return resugar(result, leaves.memo) if wrapper_classes or override_classes else result
+        return resugar(result, leaves.memo) if entry.outputs.gives_wrappers else result
     finally:
         leaves.let_go()
 

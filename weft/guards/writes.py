@@ -36,7 +36,7 @@ class ObjectWrite:
     is_read: whether it may have read the target.
     """
 
-    target: Slot
+    target: Any  # a Slot, or what stands for one
     old: Any
     value: Any
     where: Location

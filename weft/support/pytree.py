@@ -147,11 +147,17 @@ def _parts(tree: Any) -> tuple[list[Any], Any] | None:
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         return list(tree), None
     if dataclasses.is_dataclass(kind):
-        names = tuple(f.name for f in dataclasses.fields(kind))
+        names = _names_in(tree)
         return [getattr(tree, n) for n in names], names
     if issubclass(kind, (list, tuple, dict)) and _is_bare(tree):
         return (list(tree.values()), tuple(tree)) if issubclass(kind, dict) else (list(tree), None)
     return None
+
+
+def _names_in(tree: Any) -> tuple[str, ...]:
+    """What an object of a dataclass holds: its fields, but for those that nobody has set, and other attributes."""
+    names = [f.name for f in dataclasses.fields(tree) if hasattr(tree, f.name)]
+    return tuple(dict.fromkeys((*names, *getattr(tree, "__dict__", ()))))
 
 
 def is_node(tree: Any) -> bool:

@@ -10,19 +10,21 @@ from weft.record.wrappers import WrapperMemo
 
 class CallLeaves(list[Any]):
     """The leaves of a call's arguments, with the tree that they come from, whose containers are the caller's. memo: the
-    wrappers that were taken apart; objects: by the ids of stand-ins among the leaves, the caller's objects."""
+    wrappers that were taken apart; objects: by the ids of stand-ins among the leaves, the caller's objects; written:
+    the containers that the program assigns to, once that begins."""
 
-    __slots__ = ("memo", "objects", "tree")
+    __slots__ = ("memo", "objects", "tree", "written")
 
     def __init__(
         self, leaves: Iterable[Any], tree: Any, memo: WrapperMemo, objects: dict[int, Any] | None = None
     ) -> None:
         super().__init__(leaves)
         self.tree, self.memo, self.objects = tree, memo, {} if objects is None else objects
+        self.written: list[Any] | None = None
 
     def let_go(self) -> None:
         """The call has ended: a backward that needs the leaves keeps no containers and wrappers alive."""
-        self.tree, self.memo, self.objects = (), {}, {}
+        self.tree, self.memo, self.objects, self.written = (), {}, {}, None
 
 
 def objects_of(leaves: list[Any]) -> dict[int, Any]:

@@ -13,7 +13,8 @@ import numpy as np
 
 from weft.autograd.views import follow
 from weft.compile.program.again import Again, joined
-from weft.compile.program.call_leaves import memo_of
+from weft.compile.program.argument_writes import ArgumentPlace
+from weft.compile.program.call_leaves import CallLeaves, memo_of
 from weft.compile.program.call_plan import Symbols, number_of, target_of
 from weft.compile.program.container_identity import container_at
 from weft.guards import ObjectWrite
@@ -71,7 +72,10 @@ class Outputs:
     def __post_init__(self) -> None:
         self.shared: list[int] | None = None  # positions of results to copy, known once the program has run
         views = [(i, r, group) for i, (r, group) in enumerate(self.returns) if type(r) is ReturnView]
-        self.gives_containers = any(type(r) is ReturnContainer for r, _ in self.returns)
+        self.gives_containers = any(type(r) is ReturnContainer for r, _ in self.returns) or any(
+            isinstance(write.target, ArgumentPlace) for write in self.assigned
+        )  # or writes into them
+        self.gives_wrappers = self.spec.holds(Desugared)  # taken apart
         self.is_joined = any(type(r) is ReturnConstant and type(r.value) is Again for r, _ in self.returns)
         self.views = [view for view in views if view[1].creation is None]
         self.of_functions = [view for view in views if view[1].creation is not None]
@@ -145,12 +149,27 @@ class Outputs:
         if not self.assigned:
             return build(returned, self.spec)
         result, values = build(returned, self.spec)
-        if self.spec.holds(Desugared):
+        if self.gives_wrappers:
             result, values = resugar((result, values), memo_of(leaves))
         for at in range(len(kept_up), len(self.assigned)):
-            self.assigned[at].target.put(values[at])
+            target = self.assigned[at].target
+            if isinstance(target, ArgumentPlace):
+                target.put_in(self._written(leaves)[at], values[at])
+            else:
+                target.put(values[at])
             kept_up.append(self.assigned[at])
         return result
+
+    def _written(self, leaves: list[Any]) -> list[Any]:
+        """For each assignment into a container of the call's arguments, that container (None for others): where it
+        stands before the first one is made."""
+        assert isinstance(leaves, CallLeaves)
+        if leaves.written is None:
+            targets = [write.target for write in self.assigned]
+            leaves.written = [
+                container_at(leaves.tree, t.path) if isinstance(t, ArgumentPlace) else None for t in targets
+            ]
+        return leaves.written
 
     def _spend(self, kind: type[Return], tensors: list[Any]) -> None:
         """Give results of a kind the history that the function has run backward through; views of them have it too."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from weft import guards
 from weft.compile.assumptions import Recording
+from weft.compile.program.argument_writes import ArgumentPlace
 from weft.compile.tracing.returned_containers import (
     Before,
     Bound,
@@ -21,9 +22,11 @@ from weft.compile.tracing.returned_containers import (
     identical_in,
 )
 from weft.guards.kinds import Kind, Kinds
+from weft.guards.slots import EndSlot
 from weft.record.numbers.run_time import RunTimeNumber
 from weft.record.restart import Restart
 from weft.record.symbolic import SymbolicPayload
+from weft.support import pytree
 from weft.support.errors import CaptureError
 from weft.tensor.tensor import Tensor
 
@@ -32,33 +35,36 @@ _PLAIN = frozenset({Kind.SCALAR, Kind.SYMBOL, Kind.CLASS, Kind.NAMESPACE})
 
 
 def assignments(
-    writes: Iterable[guards.NumberWrite | guards.ObjectWrite], recording: Recording, arguments: Any, bound: Bound,
-    earlier: Mapping[int, Any],
+    writes: Iterable[guards.NumberWrite | guards.ObjectWrite], recording: Recording,
+    arguments: Iterable[tuple[Any, tuple[int, ...]]], bound: Bound, earlier: Mapping[int, Any],
 ) -> list[guards.ObjectWrite]:
-    """The writes that are results of the program; those of numbers have a way of their own. earlier: by identity, the
-    containers for which others stand in bound places, with the place.
+    """The writes that are results of the program; those of numbers have a way of their own, but for numbers in
+    arguments. arguments: their containers, with the ways that lead there; earlier: by identity, the containers for
+    which others stand in bound places, with the place.
 
-    Raises Restart where a place that the function writes must be an input first, CaptureError for a write into an
-    argument, and for a container that grows without end.
+    Raises Restart where a place that the function writes must be an input first, CaptureError for a container that
+    grows without end.
     """
     lifted = recording.assumptions.lifted
-    own = set(map(id, containers_in(arguments)))
+    own = {id(container): path for container, path in arguments if pytree.is_node(container)}
     inside = {**earlier, **{id(c): slot.key for slot, value in bound for c in containers_in(value)}}
     results, lift, identical = [], {}, set()
     for write in writes:
         target = write.target
         if id(target.holder) in own:
-            what = "a number inside" if isinstance(write, guards.NumberWrite) else "a part"
-            raise CaptureError(
-                f"{write.where}: the compiled function changes {target.text}, {what} of an argument; "
-                "return the new value instead"
-            )
-        if id(target.holder) in inside:
+            path = own[id(target.holder)]
+            if isinstance(write, guards.ObjectWrite) and type(target) in (guards.ContentSlot, EndSlot):
+                added = len(write.value) - (0 if write.old is None else len(write.old))
+                if added > 0:
+                    length = len(target.holder) - added
+                    _note_growth(write, length, recording.lengths.setdefault(("argument", path), {}))
+            results.append(guards.ObjectWrite(ArgumentPlace(path, target), write.old, write.value, write.where))
+        elif id(target.holder) in inside:
             identical.add(inside[id(target.holder)])
         elif isinstance(write, guards.ObjectWrite):
             lift.update({slot.key: slot for slot in write.inputs if slot.key not in lifted})
             if type(target) is guards.ContentSlot and len(write.value) > len(write.old):
-                _note_growth(write, recording.lengths.setdefault(target.key, {}))
+                _note_growth(write, len(write.old), recording.lengths.setdefault(target.key, {}))
             results.append(write)
         elif target.key not in lifted and type(write.old) in (int, float):
             lift[target.key] = target
@@ -67,10 +73,10 @@ def assignments(
     return results
 
 
-def _note_growth(write: guards.ObjectWrite, lengths: dict[int, Any]) -> None:
+def _note_growth(write: guards.ObjectWrite, length: int, lengths: dict[int, Any]) -> None:
     """Each length of a container that the function reads and adds to is another program: refused where this has no end.
     """
-    lengths[len(write.old)] = write.target.holder
+    lengths[length] = write.target.holder
     if len(lengths) > MOST_LENGTHS:
         kind = type(write.target.holder).__name__
         raise CaptureError(

@@ -3,7 +3,7 @@ that the caller gets, and one that stands in several places is one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from weft import guards
@@ -43,10 +43,10 @@ class Callers:
         self.path, self.slot = path, slot
 
 
-def callers_in(arguments: Any, stand_ins: Container[int]) -> dict[int, Callers]:
-    """The containers of a call's arguments, and the objects with these ids, as the function got them, by identity."""
-    paths = paths_of(arguments, stand_ins=stand_ins)
-    return {id(c): Callers(path) for c, path in paths if path and not is_empty_tuple(c)}
+def callers_in(arguments: Iterable[tuple[Any, tuple[int, ...]]]) -> dict[int, Callers]:
+    """The containers of a call's arguments, and objects that stand-ins are for, as the function got them, by
+    identity."""
+    return {id(c): Callers(path) for c, path in arguments if path and not is_empty_tuple(c)}
 
 
 def containers_in(tree: Any) -> Iterator[Any]:
@@ -65,11 +65,11 @@ class Before:
     that are bound, and what else the function has come upon."""
 
     def __init__(
-        self, arguments: Any, bound: Bound, is_older: Callable[[object], bool], stand_ins: Container[int]
+        self, arguments: Iterable[tuple[Any, tuple[int, ...]]], bound: Bound, is_older: Callable[[object], bool]
     ) -> None:
-        """stand_ins: ids of those that are arguments in place of objects."""
+        """arguments: the containers, and stand-ins of objects, each with the way that led to it when the call began."""
         self.is_older = is_older
-        self.callers = callers_in(arguments, stand_ins)
+        self.callers = callers_in(arguments)
         self.inputs: dict[int, Any] = {}
         for slot, value in bound:
             for container, path in paths_of(value):

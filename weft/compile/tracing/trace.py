@@ -14,6 +14,7 @@ from weft.autograd.saved import only_captured_hooks
 from weft.compile.assumptions import Recording
 from weft.compile.caches import empty_caches
 from weft.compile.object_arguments import ObjectCounts
+from weft.compile.program.argument_writes import ArgumentPlace
 from weft.compile.program.bound_state import BoundState
 from weft.compile.program.call_leaves import objects_of
 from weft.compile.program.container_identity import (
@@ -21,6 +22,7 @@ from weft.compile.program.container_identity import (
     built,
     containers_of,
     is_empty_tuple,
+    paths_of,
     pattern_of,
 )
 from weft.compile.program.entry import Entry
@@ -163,6 +165,7 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
         rebuilt: dict[int, Any] = {}
         args, kwargs = resugar((args, kwargs), memo, rebuilt)
         bound = [(slot, resugar(value, memo, rebuilt)) for slot, value in bound]
+    arguments = list(paths_of((args, kwargs), stand_ins=objects_of(outcome.leaves)))  # as the call finds them
     # while Python's state is put back too: it holds the stand-ins
     with (
         lifted_in(recording.function, recording.assumptions.symbolic_codes),
@@ -181,10 +184,12 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
             outcome.capture.recorder.raise_swallowed()
             outcome.capture.python_state.settle_taken()
             numbers: dict[Any, int] = {}
-            before = Before((args, kwargs), bound, seen.is_older, objects_of(outcome.leaves))
+            before = Before(arguments, bound, seen.is_older)
             returned = with_older(result, before, numbers)
-            _take_guards(recording, outcome, seen, bound)
-            outcome.assigned = assignments(seen.writes, recording, (args, kwargs), bound, earlier)
+            _take_guards(recording, outcome, seen, bound, [container for container, _ in arguments])
+            outcome.assigned = assignments(seen.writes, recording, arguments, bound, earlier)
+            if outcome.identity is None and any(isinstance(w.target, ArgumentPlace) for w in outcome.assigned):
+                _guard_identity(recording, outcome)  # it writes into one of them
             outcome.assigned += assigned_gradients(outcome.capture)
             outcome.capture.writes.refuse_histories()
             outcome.capture.outside.refuse_hooks()
@@ -222,16 +227,20 @@ def _keys(spec: pytree.TreeSpec) -> Iterator[Any]:
         yield from _keys(child)
 
 
-def _take_guards(recording: Recording, outcome: Outcome, seen: guards.Observation, bound: Bound) -> None:
-    """The guards on Python state. Raises Restart where an argument turns out to be reached otherwise too."""
+def _take_guards(
+    recording: Recording, outcome: Outcome, seen: guards.Observation, bound: Bound, arguments: list[Any]
+) -> None:
+    """The guards on Python state. arguments: containers that the function was given, which are no state. Raises Restart
+    where an argument turns out to be reached otherwise too."""
     outcome.capture.leaf_gradients.read_zeroed()
     outcome.checks = seen.guards
     held = {slot.key for slot, value in bound if pytree.is_node(value)}
     if held and seen.asks_id:  # perhaps for that of one of them, for which another one stands
         raise Restart(identical=held)
-    if bound:
+    if bound or seen.writes:
         containers = [c for _, value in bound for c in containers_in(value)]
-        outcome.checks = seen.guards.without([slot for slot, _ in bound], containers)
+        own = [c for c in arguments if pytree.is_node(c)]
+        outcome.checks = seen.guards.without([slot for slot, _ in bound], [*containers, *own])
     if seen.asks_identity and objects_of(outcome.leaves):
         raise ObjectCounts(f"{recording.name} compares objects by identity")
     if seen.asks_identity and outcome.pattern:
@@ -256,7 +265,8 @@ def _guard_identity(recording: Recording, outcome: Outcome) -> None:
         raise Restart(identical={p.slot.key for p, is_held in zip(bound, places, strict=True) if is_held})
     if arguments:
         raise SameContainer(
-            f"{recording.name} compares objects by identity, and an argument is a list that it reaches otherwise too"
+            f"{recording.name} compares objects by identity, or writes into a list or dict that it is given, and "
+            "reaches an argument otherwise too"
         )
     if outcome.pattern != tuple(range(len(outcome.pattern))) and not recording.assumptions.same_containers:
         raise Restart(same_containers=True)
