@@ -154,12 +154,16 @@ class LeafGradients:
             self._read(slot)  # others may hold the one that is zero now
         slot.current, slot.touched = value, True
 
-    def accumulate(self, variable: Tensor, gradient: Tensor) -> None:
-        """AccumulateGrad inside the function."""
+    def refuse_blocks(self) -> None:
+        """Raises CaptureError inside of a branch or loop body, where no gradient is accumulated."""
         if self.recorder.depth:
             raise refusal(
                 "backward() inside of a branch or loop body; call it on what weft.cond or weft.while_loop returns"
             )
+
+    def accumulate(self, variable: Tensor, gradient: Tensor) -> None:
+        """AccumulateGrad inside the function."""
+        self.refuse_blocks()
         real = self.real(variable)
         if not real.is_leaf:
             if _is_of_leaf(real):

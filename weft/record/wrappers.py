@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.autograd.accumulate import accumulator_of
+from weft.autograd.hooks import NO_HOOKS, hooks_on
 from weft.autograd.node import InputMetadata, Node
 from weft.autograd.record import gradient_edge
 from weft.ops.overrides import WITHOUT_CLASSES, OverrideLevel
@@ -36,7 +37,8 @@ from weft.tensor.wrapper import WrapperPayload, is_wrapper
 
 class Desugared:
     """A wrapper taken apart: its class, the names of its inner tensors, what else it takes to make it, whether they
-    carry its history, how many others of the same parts there were before it; and the tensors (or wrappers, desugared).
+    carry its history, the hooks on it as a leaf, how many others of the same parts there were before it; and the
+    tensors (or wrappers, desugared).
     """
 
     __slots__ = ("facts", "inner")
@@ -101,7 +103,7 @@ def _are_same(inner: list[Any], others: list[Any]) -> bool:
 
 def _taken_apart(wrapper: Tensor, memo: WrapperMemo) -> tuple[tuple[Any, ...], list[Any]]:
     if not is_wrapper(wrapper):
-        return (type(wrapper), None, Attributes(wrapper.__dict__), False), [_plain(wrapper)]
+        return (type(wrapper), None, Attributes(wrapper.__dict__), False, NO_HOOKS), [_plain(wrapper)]
     kind = type(wrapper)
     if not is_traceable_wrapper_subclass(wrapper):
         raise CaptureError(
@@ -122,7 +124,8 @@ def _taken_apart(wrapper: Tensor, memo: WrapperMemo) -> tuple[tuple[Any, ...], l
     elif edge is not None:
         inner = _parts(wrapper, names, context, inner, edge)
     parts = [_desugar(t, memo) if is_special(t) else t for t in inner]
-    return (kind, names, context, edge is not None and not carries), parts
+    hooks = hooks_on(wrapper) if edge is not None and wrapper.is_leaf else NO_HOOKS
+    return (kind, names, context, edge is not None and not carries, hooks), parts
 
 
 def resugar(tree: Any, memo: WrapperMemo | None = None, containers: dict[int, Any] | None = None) -> Any:
@@ -147,7 +150,7 @@ def _resugar(desugared: Desugared, memo: WrapperMemo) -> Tensor:
 
 
 def _open(desugared: Desugared, memo: WrapperMemo) -> Tensor:
-    kind, names, context, wants, _ = desugared.facts
+    kind, names, context, wants, _, _ = desugared.facts
     capture = active_capture()
     if capture is not None:
         capture.outside.note_class(kind)
@@ -161,13 +164,15 @@ def _open(desugared: Desugared, memo: WrapperMemo) -> Tensor:
             capture.gradients.remember_whole(whole)
         return whole
     if capture is not None:
-        for t in inner:
-            capture.gradients.borrow(t)
-    edges = tuple([gradient_edge(t) for t in inner])
-    if any(e is not None for e in edges):
-        whole._autograd = AutogradState(False, WrapBackward(edges, names, whole), 0)
-    if capture is not None:
         capture.gradients.remember_resugared(whole, names, inner)
+    edges = tuple([gradient_edge(t) if capture is None else capture.gradients.edge_of(t) for t in inner])
+    if any(e is not None for e in edges):
+        node = WrapBackward(edges, names, whole)
+        if capture is not None and id(whole) in capture.outside.wholes:
+            # a leaf: its gradient is added up before it is taken apart
+            capture.gradients.go_on[accumulator_of(whole)] = node
+        else:
+            whole._autograd = AutogradState(False, node, 0)
     return whole
 
 
@@ -234,7 +239,8 @@ class WrapBackward(Node):
         if not isinstance(gradient, self.kind):
             raise ArgumentChange(
                 f"the gradient of a {self.kind.__name__} that a compiled function takes or gives is a "
-                f"{type(gradient).__name__}; its inner tensors' gradients are those of a gradient of its own class"
+                f"{type(gradient).__name__}, which has no inner tensors to give it: begin backward() with a "
+                f"{self.kind.__name__}, or compile the whole step, the function that calls backward()"
             )
         inner = [getattr(gradient, name) for name in self.names]
         edge = gradient_edge(gradient) if modes.grad else None
