@@ -180,7 +180,8 @@ class LeafGradients:
             state.grad = gradient.detach() if state.grad is None else state.grad + gradient
             return
         slot = self._grad_slot(variable)
-        if slot.current is UNREAD and (self.knows_gradients or modes.grad):  # what has a history is no run's choice
+        # what has a history is no run's choice, and neither is an operator that modes are asked
+        if slot.current is UNREAD and (self.knows_gradients or modes.grad or modes.special is not None):
             self._read(slot)
         if slot.current is UNREAD:
             self._accumulate_optional(slot, gradient)
