@@ -12,7 +12,7 @@ from typing import Any, Final
 from weft.guards.assigned import STORE_CELL, argument_names, names_in, nested_codes, stored_locals
 from weft.guards.operators import operator_methods
 from weft.guards.plan import Link, Plan
-from weft.guards.stack import ENDS, IGNORED, NULL, OWN, Const, Item, Own, Stack, instructions_with_lines
+from weft.guards.stack import IGNORED, NULL, OWN, Const, Item, Joins, Own, Stack, instructions_with_lines
 
 _CACHE_LIMIT: Final = 20_000
 _PLANS: dict[
@@ -70,12 +70,13 @@ class _Walk:
         self.arguments = argument_names(code) - set(self.stored)
         self.aliases: dict[str, Link | Own] = {}  # locals assigned once, from a chain or with a new container
         self.line = code.co_firstlineno
+        self.joins = Joins(code)
 
     def run(self) -> Plan:
         for ins, line in instructions_with_lines(self.code):
             self.line = line
             if ins.is_jump_target:
-                self.stack.clear()
+                self.joins.arrive(ins, self.stack)
             for name in operator_methods(ins):
                 self.plan.operators.setdefault(name, line)
             if ins.opname not in IGNORED:
@@ -84,8 +85,7 @@ class _Walk:
                     self.stack.other(ins)
                 else:
                     rule(self, ins)
-            if ins.opname in ENDS:
-                self.stack.clear()
+            self.joins.leave(ins, self.stack)
         self.stack.clear()
         return self.finish()
 
