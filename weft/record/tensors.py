@@ -302,7 +302,8 @@ class SymbolicTensors:
             self.recorder.open[-1].note(target, payload)
         if payload.path or value.tensor_type.dtype is not payload.type.dtype:
             value = self._written(payload, value, is_splat, history)
-        self.recorder.overwritten[storage.value] = maxsize if storage.is_outside else next(sequence_numbers)
+        if not storage.goes_on:
+            self.recorder.overwritten[storage.value] = maxsize if storage.is_outside else next(sequence_numbers)
         storage.write(value)
         if storage.slot is not None:
             storage.slot.written = True
