@@ -8,6 +8,7 @@ argument's structure guards them. Both directions are steps of autograd's histor
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from weft.autograd.accumulate import accumulator_of
@@ -50,8 +51,41 @@ class Desugared:
 pytree.register(Desugared, lambda s: (list(s.inner), s.facts), lambda children, facts: Desugared(facts, children))
 
 
-# what was taken apart or put together, by identity of the tensor, which is kept so that nothing else takes its identity
-WrapperMemo = dict[int, tuple[Tensor, Desugared]]
+class WrapperMemo:
+    """What was taken apart or put together, by identity of the tensor, which is kept so that nothing else takes its
+    identity; and by that of the first plain tensor among its parts."""
+
+    __slots__ = ("_by_part", "_wrappers")
+
+    def __init__(self) -> None:
+        self._wrappers: dict[int, tuple[Tensor, Desugared]] = {}
+        self._by_part: dict[int, dict[int, tuple[Tensor, Desugared]]] = {}
+
+    def get(self, wrapper: Tensor) -> Desugared | None:
+        """The parts of a wrapper; None for one that was not taken apart."""
+        entry = self._wrappers.get(id(wrapper))
+        return None if entry is None else entry[1]
+
+    def put(self, wrapper: Tensor, desugared: Desugared) -> None:
+        """Note, perhaps again, what a wrapper is made of."""
+        before = self.get(wrapper)
+        if before is not None:
+            del self._by_part[_first_part(before.inner)][id(wrapper)]
+        self._wrappers[id(wrapper)] = entry = (wrapper, desugared)
+        self._by_part.setdefault(_first_part(desugared.inner), {})[id(wrapper)] = entry
+
+    def sharing(self, inner: list[Any]) -> Iterable[tuple[Tensor, Desugared]]:
+        """The wrappers whose first part is that of these, and what they are made of."""
+        return self._by_part.get(_first_part(inner), {}).values()
+
+
+def _first_part(inner: list[Any]) -> int:
+    """The identity of the first plain tensor among parts; 0 where there is none."""
+    while inner:
+        if type(inner[0]) is not Desugared:
+            return id(inner[0])
+        inner = inner[0].inner
+    return 0
 
 
 def desugar(tree: Any, memo: WrapperMemo | None = None) -> Any:
@@ -59,7 +93,7 @@ def desugar(tree: Any, memo: WrapperMemo | None = None) -> Any:
     leaves, _ = pytree.flatten(tree)
     if not any(is_special(leaf) for leaf in leaves):
         return tree
-    memo = {} if memo is None else memo
+    memo = WrapperMemo() if memo is None else memo
     return pytree.replaced(tree, lambda leaf: _desugar(leaf, memo) if is_special(leaf) else leaf)
 
 
@@ -81,13 +115,13 @@ def is_whole_outside(tensor: Tensor) -> bool:
 
 
 def _desugar(wrapper: Tensor, memo: WrapperMemo) -> Desugared:
-    _, desugared = memo.get(id(wrapper), (None, None))
+    desugared = memo.get(wrapper)
     if desugared is None or (not is_wrapper(wrapper) and desugared.facts[2] != Attributes(wrapper.__dict__)):
         facts, inner = _taken_apart(wrapper, memo)
-        others = [d for _, d in memo.values() if d.inner and inner and d.inner[0] is inner[0]]
+        others = [d for _, d in memo.sharing(inner) if d.inner and inner and d.inner[0] is inner[0]]
         alike = [d for d in others if d.facts[:-1] == facts and _are_same(d.inner, inner)]
         desugared = Desugared((*facts, len(alike)), inner)
-        memo[id(wrapper)] = (wrapper, desugared)
+        memo.put(wrapper, desugared)
     return desugared
 
 
@@ -134,18 +168,18 @@ def resugar(tree: Any, memo: WrapperMemo | None = None, containers: dict[int, An
     leaves, _ = pytree.flatten(tree, stop=Desugared)
     if not any(type(leaf) is Desugared for leaf in leaves):
         return tree
-    memo = {} if memo is None else memo
+    memo = WrapperMemo() if memo is None else memo
     return pytree.replaced(
         tree, lambda leaf: _resugar(leaf, memo) if type(leaf) is Desugared else leaf, Desugared, containers
     )
 
 
 def _resugar(desugared: Desugared, memo: WrapperMemo) -> Tensor:
-    for tensor, other in memo.values():
+    for tensor, other in memo.sharing(desugared.inner):
         if other.facts == desugared.facts and _are_same(other.inner, desugared.inner):
             return tensor
     whole = _open(desugared, memo)
-    memo[id(whole)] = (whole, desugared)
+    memo.put(whole, desugared)
     return whole
 
 

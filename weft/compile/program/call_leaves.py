@@ -14,15 +14,15 @@ class CallLeaves(list[Any]):
 
     __slots__ = ("memo", "tree")
 
-    def __init__(self, leaves: Iterable[Any], tree: Any, memo: WrapperMemo) -> None:
+    def __init__(self, leaves: Iterable[Any], tree: Any, memo: WrapperMemo | None) -> None:
         super().__init__(leaves)
-        self.tree, self.memo = tree, memo
+        self.tree, self.memo = tree, WrapperMemo() if memo is None else memo
 
     def let_go(self) -> None:
         """The call has ended: a backward that needs the leaves keeps no containers and wrappers alive."""
-        self.tree, self.memo = (), {}
+        self.tree, self.memo = (), WrapperMemo()
 
 
 def memo_of(leaves: list[Any]) -> WrapperMemo:
     """The wrappers that were taken apart for a call, to be taken up."""
-    return leaves.memo if type(leaves) is CallLeaves else {}
+    return leaves.memo if type(leaves) is CallLeaves else WrapperMemo()
