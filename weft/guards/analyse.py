@@ -70,13 +70,14 @@ class _Walk:
         self.arguments = argument_names(code) - set(self.stored)
         self.aliases: dict[str, Link | Own] = {}  # locals assigned once, from a chain or with a new container
         self.line = code.co_firstlineno
-        self.joins = Joins(code)
 
     def run(self) -> Plan:
-        for ins, line in instructions_with_lines(self.code):
+        instructions = list(instructions_with_lines(self.code))
+        joins = Joins([ins for ins, _ in instructions])
+        for ins, line in instructions:
             self.line = line
             if ins.is_jump_target:
-                self.joins.arrive(ins, self.stack)
+                joins.arrive(ins, self.stack)
             for name in operator_methods(ins):
                 self.plan.operators.setdefault(name, line)
             if ins.opname not in IGNORED:
@@ -85,7 +86,7 @@ class _Walk:
                     self.stack.other(ins)
                 else:
                     rule(self, ins)
-            self.joins.leave(ins, self.stack)
+            joins.leave(ins, self.stack)
         self.stack.clear()
         return self.finish()
 

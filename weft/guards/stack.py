@@ -134,8 +134,9 @@ class Joins:
     """The stack where ways through a code object come together: a call's function and its first arguments lie below
     a conditional expression, whichever way that takes."""
 
-    def __init__(self, code: CodeType) -> None:
-        jumps = [i for i in dis.get_instructions(code) if _is_jump(i)]
+    def __init__(self, instructions: Iterable[dis.Instruction]) -> None:
+        """instructions: all of the code object."""
+        jumps = [i for i in instructions if _is_jump(i)]
         # where a way comes from later on, or with another stack, nothing is known
         self.unknown = {i.argval for i in jumps if i.argval <= i.offset or not _POPPING.match(i.opname)}
         self.arriving: dict[int, Stack] = {}
