@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from sys import maxsize
 from typing import Any
 
 from weft.autograd.engine import current_walk, run_backward
 from weft.autograd.function import Function
+from weft.autograd.node import sequence_numbers
 from weft.autograd.saved import SavedTensor, at_run_time, default_hooks, saved_tensors_hooks
 from weft.ops.overrides import at_level, current_level
 from weft.runtime.generator import Place, default_generator, fork_rng
@@ -101,7 +103,7 @@ def checkpoint(
     with first, saved_tensors_hooks(region.pack, region.unpack):
         out = function(*args, **kwargs)
     region.draws = region.places() != before
-    region.is_complete = True
+    region.is_complete, region.end = True, next(sequence_numbers)
     return out
 
 
@@ -138,6 +140,7 @@ class Region:
         self.kinds: list[Any] = []
         self.draws = self.has_blocks = False  # (blocks of a graph)
         self.is_complete = False  # the first run has ended: a backward within it asks for what was saved so far
+        self.end = maxsize  # the number of the next node of autograd by then
 
     def places(self) -> list[Any] | None:
         """Of a captured function: where the generators stand whose numbers the second run does not draw again."""

@@ -54,6 +54,9 @@ def _post_accumulate_hook(tensor: Tensor, hook: Callable[[Tensor], None]) -> Rem
     return add_hook(state.post_accumulate, hook)
 
 
+NO_HOOKS: tuple[tuple[int, ...], ...] = ((),) * 4
+
+
 def hooks_on(tensor: Tensor) -> tuple[tuple[int, ...], ...]:
     """The hooks of a leaf and of its AccumulateGrad node, by the numbers of their handles."""
     return tuple(tuple(t) if t else () for t in _tables(tensor))
@@ -62,6 +65,15 @@ def hooks_on(tensor: Tensor) -> tuple[tuple[int, ...], ...]:
 def hooks_of_tensor(tensor: Tensor) -> list[Any]:
     """The hooks of a leaf and of its AccumulateGrad node."""
     return [hook for table in _tables(tensor) for hook in (table or {}).values()]
+
+
+def share_hooks(tensor: Tensor, leaf: Tensor) -> None:
+    """Let a leaf have the hooks of another one, those that it had and will have."""
+    state, other = tensor._state(), leaf._state()
+    state.hooks, state.post_accumulate = other.hooks, other.post_accumulate
+    node = accumulator_of(tensor)
+    if other.accumulate is not None:
+        node.pre_hooks, node.post_hooks = other.accumulate.pre_hooks, other.accumulate.post_hooks
 
 
 def keep_hooks(tensor: Tensor, kept: tuple[tuple[int, ...], ...]) -> None:

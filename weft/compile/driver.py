@@ -88,7 +88,7 @@ class CompiledFunction(FunctionWrapper):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if knobs.eager or modes.capture is not None or (modes.special is not None and is_watched()):
             return self.function(*args, **kwargs)
-        memo: WrapperMemo = {}
+        memo: WrapperMemo | None = None
         leaves, spec = _flatten(*self._callers(args, kwargs))
         # whether any tensor might be of a class with a will of its own
         special = bool(wrapper_classes or override_classes)
@@ -96,7 +96,7 @@ class CompiledFunction(FunctionWrapper):
             if current_modes():
                 return self.function(*args, **kwargs)
             if any([type(leaf) is not Tensor and is_special(leaf) for leaf in leaves]):
-                self.meets_wrappers = True
+                self.meets_wrappers, memo = True, WrapperMemo()
                 leaves, spec = _flatten(*_desugared(*self._callers(args, kwargs), memo))
         if self.objects:
             return self._call_with_objects(args, kwargs, CallLeaves(leaves, self._callers(args, kwargs), memo), spec)
@@ -138,7 +138,7 @@ class CompiledFunction(FunctionWrapper):
     ) -> Any:
         """Run the call in a program for other answers to what Python asks of tensors; captured if there is none.
         objects: those that have stand-ins, by the ids of these."""
-        memo: WrapperMemo = {}
+        memo = WrapperMemo()
         flat, spec = _flatten(*_desugared(args, kwargs, memo))
         flat = self.objects.with_stand_ins(flat, objects)
 
@@ -397,7 +397,7 @@ class CompiledFunction(FunctionWrapper):
 
     def entry_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Entry, Any]:
         """The program that fits a call, captured if there is none, and what its `match` makes of the arguments."""
-        memo: WrapperMemo = {}
+        memo = WrapperMemo()
         leaves, spec = _flatten(*_desugared(args, kwargs, memo))
         leaves = CallLeaves(leaves, (args, kwargs), memo)
         with self.lock, self.objects.standing_in(leaves):

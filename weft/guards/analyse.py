@@ -12,7 +12,7 @@ from typing import Any, Final
 from weft.guards.assigned import STORE_CELL, argument_names, names_in, nested_codes, stored_locals
 from weft.guards.operators import operator_methods
 from weft.guards.plan import Link, Plan
-from weft.guards.stack import ENDS, IGNORED, NULL, OWN, Const, Item, Own, Stack, instructions_with_lines
+from weft.guards.stack import IGNORED, NULL, OWN, Const, Item, Joins, Own, Stack, instructions_with_lines
 
 _CACHE_LIMIT: Final = 20_000
 _PLANS: dict[
@@ -72,10 +72,12 @@ class _Walk:
         self.line = code.co_firstlineno
 
     def run(self) -> Plan:
-        for ins, line in instructions_with_lines(self.code):
+        instructions = list(instructions_with_lines(self.code))
+        joins = Joins([ins for ins, _ in instructions])
+        for ins, line in instructions:
             self.line = line
             if ins.is_jump_target:
-                self.stack.clear()
+                joins.arrive(ins, self.stack)
             for name in operator_methods(ins):
                 self.plan.operators.setdefault(name, line)
             if ins.opname not in IGNORED:
@@ -84,8 +86,7 @@ class _Walk:
                     self.stack.other(ins)
                 else:
                     rule(self, ins)
-            if ins.opname in ENDS:
-                self.stack.clear()
+            joins.leave(ins, self.stack)
         self.stack.clear()
         return self.finish()
 

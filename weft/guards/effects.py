@@ -6,6 +6,7 @@ from __future__ import annotations
 import datetime
 import functools
 import io
+import sys
 import types
 from collections import deque
 from operator import methodcaller
@@ -111,6 +112,7 @@ SUSPECTS: Final = frozenset({
     "cache_info", "cache_clear",
 })
 
+_FOREIGN: Final = ("calls a function of another library, which reads and changes what nobody can tell", MOVE_OUT)
 _STDLIB: Final[dict[str, tuple[str, str]]] = {
     "logging": ("logs", MOVE_OUT),
     "random": ("draws from Python's random", USE_OURS),
@@ -133,6 +135,8 @@ def stdlib_deed(module: str, name: str) -> tuple[str, str] | None:
     """(what it does, what to do instead) for a Python function of the standard library that the user's code calls,
     or None."""
     top = module.partition(".")[0]
+    if top == "ctypes":
+        return _FOREIGN if name in ("__getattr__", "__getitem__") else None  # of a library, which gives a function
     if top == "pathlib":
         return ("uses files", MOVE_OUT) if name in _PATHLIB else None
     return None if name in ("<module>", "__init__") and top != "tempfile" else _STDLIB.get(top)
@@ -174,8 +178,16 @@ def called_deed(name: Any) -> tuple[str, str] | None:
 
 
 def caller_deed(value: Any) -> tuple[str, str] | None:
-    """The same for an operator.methodcaller; None for any other value."""
+    """The same for an operator.methodcaller, and a function of another library; None for any other value."""
+    if is_foreign(value):
+        return _FOREIGN
     return called_deed(value.__reduce__()[1][0]) if type(value) is methodcaller else None
+
+
+def is_foreign(value: Any) -> bool:
+    """Whether a value is a function of another library that ctypes calls, unseen."""
+    ctypes = sys.modules.get("_ctypes")
+    return ctypes is not None and isinstance(value, ctypes.CFuncPtr)
 
 
 def refusal(deed: tuple[str, str] | None, where: Location) -> SideEffectError | None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from weft.guards.asked import AMBIENT, content_of, module_of, settings_now
 from weft.guards.class_reads import DESCRIPTORS
-from weft.guards.effects import PASS_IN, PASS_ITEM, SideEffectError, builtin_deed, caller_deed, refusal
+from weft.guards.effects import PASS_IN, PASS_ITEM, SideEffectError, builtin_deed, caller_deed, is_foreign, refusal
 from weft.guards.guard import FunctionGuard, TypeGuard
 from weft.guards.held import HOLDING, note_attribute
 from weft.guards.hidden_guard import AnswerGuard
@@ -146,7 +146,10 @@ class Reads(LeafReads):
         kind = self.kinds.of(value)
         if kind is Kind.LEAF:
             self.leaves[id(value)] = value
-        self.refused = refusal(caller_deed(value), where) or self.refused
+        deed = caller_deed(value)
+        if deed is not None and self.is_strict and is_foreign(value):  # (what it draws nobody puts back)
+            self._refuse(*deed, where)
+        self.refused = refusal(deed, where) or self.refused
         if kind in BORING:
             return
         if not sure and id(value) not in self.known:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dis
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from types import CodeType
 from typing import Any, Final
 
@@ -64,8 +65,8 @@ _ONLY_POP: Final = (
 class Stack:
     """A stack that is never empty: what lies below what was seen is unknown."""
 
-    def __init__(self) -> None:
-        self.items: list[Item] = []
+    def __init__(self, items: Iterable[Item] = ()) -> None:
+        self.items: list[Item] = list(items)
 
     def push(self, item: Item) -> None:
         """Put an item on top."""
@@ -103,6 +104,18 @@ class Stack:
         """Forget: paths of control join here."""
         self.use(len(self.items))
 
+    def join(self, other: list[Item]) -> None:
+        """Another way comes to here with these items: what differs is some other value, and has been used."""
+        for depth in range(1, max(len(self.items), len(other)) + 1):
+            mine = self.peek(depth)
+            theirs = other[-depth] if depth <= len(other) else None
+            if mine is not theirs:
+                for item in (mine, theirs):
+                    if isinstance(item, Link):
+                        item.used = True
+                if depth <= len(self.items):
+                    self.items[-depth] = None
+
     def other(self, ins: dis.Instruction) -> None:
         """Any instruction without a rule of its own, by its net effect."""
         effect = dis.stack_effect(ins.opcode, ins.arg, jump=False)
@@ -112,6 +125,48 @@ class Stack:
         popped = max(1, 1 - effect)
         self.use(popped)
         self.items.extend([None] * (popped + effect))
+
+
+_POPPING: Final = re.compile(r"POP_JUMP_|JUMP_FORWARD$")  # jumps whose ways have one stack
+
+
+class Joins:
+    """The stack where ways through a code object come together: a call's function and its first arguments lie below
+    a conditional expression, whichever way that takes."""
+
+    def __init__(self, instructions: Iterable[dis.Instruction]) -> None:
+        """instructions: all of the code object."""
+        jumps = [i for i in instructions if _is_jump(i)]
+        # where a way comes from later on, or with another stack, nothing is known
+        self.unknown = {i.argval for i in jumps if i.argval <= i.offset or not _POPPING.match(i.opname)}
+        self.arriving: dict[int, Stack] = {}
+        self.is_reached = True  # whether the instruction before leads here
+
+    def leave(self, ins: dis.Instruction, stack: Stack) -> None:
+        """An instruction has been read: it may lead elsewhere too, or only there."""
+        if _is_jump(ins) and ins.argval not in self.unknown:
+            arriving = self.arriving.setdefault(ins.argval, Stack(stack.items))
+            arriving.join(stack.items)
+            if ins.opname in ENDS:
+                stack.items.clear()
+        if ins.opname in ENDS:
+            stack.clear()
+            self.is_reached = False
+
+    def arrive(self, ins: dis.Instruction, stack: Stack) -> None:
+        """The next instruction is led to from elsewhere."""
+        arriving = None if ins.offset in self.unknown else self.arriving.pop(ins.offset, None)
+        if arriving is None:
+            stack.clear()
+        elif self.is_reached:
+            stack.join(arriving.items)
+        else:
+            stack.items = arriving.items
+        self.is_reached = True
+
+
+def _is_jump(ins: dis.Instruction) -> bool:
+    return ins.opcode in dis.hasjrel or ins.opcode in dis.hasjabs
 
 
 def instructions_with_lines(code: CodeType) -> Iterator[tuple[dis.Instruction, int]]:

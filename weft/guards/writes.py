@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from weft.guards.effects import MOVE_OUT, USE_OURS, SideEffectError
 from weft.guards.kinds import Kind, Kinds
@@ -45,28 +46,76 @@ class ObjectWrite:
 
 
 Write = NumberWrite | ObjectWrite
+_WITH_PARTS: Final = (Kind.LIST, Kind.TUPLE, Kind.DICT, Kind.SET, Kind.INSTANCE)
+_MOST_PARTS: Final = 1000  # of an object, until it is taken for one that does not hold itself
 
 
 def drop_fresh(reads: Reads, result: Any, kinds: Kinds) -> None:
-    """Forget objects that only frames knew and that the call itself made: those that die with it,
-    and those it returned."""
+    """Forget objects that only frames knew and that the call itself made, with the names of their attributes: those
+    that die with it, and those it returned."""
     for key in [key for key, entry in reads.entries.items() if id(entry.slot.holder) in reads.fresh]:
         del reads.entries[key]
+    for holder in reads.keys.keys() & reads.fresh.keys():
+        del reads.keys[holder]
     doubtful = [e for e in reads.entries.values() if id(e.slot.holder) in reads.tentative]
     for entry in doubtful:
         del reads.entries[entry.slot.key]
     returned = _ids_in(result, kinds)
-    parked: list[tuple[Entry, Any]] = []
+    parked: list[tuple[Entry, Any, Any]] = []
     for entry in doubtful:
         if id(entry.slot.holder) not in returned and (ref := _weak(entry.slot.holder)) is not None:
-            parked.append((entry, ref))
+            parked.append((entry, ref, _weakened(entry, reads)))
         entry.slot.holder = None
     doubtful.clear()
+    names = [(guard, _weak(guard.holder)) for key, guard in reads.keys.items() if key in reads.tentative]
+    for guard, _ in names:
+        del reads.keys[id(guard.holder)]
+        guard.holder = None
     reads.tentative.clear()
-    for entry, ref in parked:
+    if any([_holds_itself(ref(), kinds) for ref in {id(ref): ref for _, ref, _ in parked}.values()]):
+        gc.collect()  # else it would seem to be older
+    for entry, ref, before in parked:
         entry.slot.holder = ref()
+        if before is not None:
+            entry.before = before()
         if entry.slot.holder is not None:
             reads.entries[entry.slot.key] = entry
+    for guard, ref in names:
+        guard.holder = None if ref is None else ref()
+        if guard.holder is not None and id(guard.holder) not in returned:
+            reads.keys[id(guard.holder)] = guard
+
+
+def _weakened(entry: Entry, reads: Reads) -> Any:
+    """A weak reference in place of the object that an entry's holder had and still has, if it too may be the call's."""
+    before = entry.before
+    if id(before) not in reads.tentative or entry.slot.get() is not before or (ref := _weak(before)) is None:
+        return None
+    entry.before = None
+    return ref
+
+
+def _holds_itself(value: Any, kinds: Kinds) -> bool:
+    """Whether an object stands in a cycle of references: nobody may hold it, and yet it is there."""
+    seen: set[int] = set()
+    pending = [] if value is None else _parts(value, kinds)
+    while pending and len(seen) < _MOST_PARTS:
+        part = pending.pop()
+        if part is value:
+            return True
+        if id(part) not in seen:
+            seen.add(id(part))
+            pending += _parts(part, kinds)
+    return False
+
+
+def _parts(value: Any, kinds: Kinds) -> list[Any]:
+    kind = kinds.of(value)
+    if kind in (Kind.LIST, Kind.TUPLE, Kind.SET):
+        return list(value)
+    if kind is Kind.DICT:
+        return list(value.values())
+    return list(instance_dict(value).values()) if kind is Kind.INSTANCE else []
 
 
 def _weak(obj: Any) -> Any:
@@ -81,17 +130,9 @@ def _ids_in(tree: Any, kinds: Kinds) -> set[int]:
     pending = [tree]
     while pending:
         value = pending.pop()
-        kind = kinds.of(value)
-        if id(value) in ids or kind not in (Kind.LIST, Kind.TUPLE, Kind.DICT, Kind.SET, Kind.INSTANCE):
-            continue
-        ids.add(id(value))
-        pending.extend(
-            value.values()
-            if kind is Kind.DICT
-            else value
-            if kind is not Kind.INSTANCE
-            else instance_dict(value).values()
-        )
+        if id(value) not in ids and kinds.of(value) in _WITH_PARTS:
+            ids.add(id(value))
+            pending += _parts(value, kinds)
     return ids
 
 

@@ -141,7 +141,7 @@ class ArrayEvaluator(Evaluator):
                 value = compute.evaluate(op, args)  # on 0-dim float64, int64 or bool
                 value = value.item() if isinstance(value, np.ndarray) else value
             else:
-                value = compute.evaluate(op, compute.laid_out(op, args))
+                value = compute.evaluate_in_program(op, args)
         except WeftError as error:
             if node.where is not None and not str(error).startswith(str(node.where)):
                 raise type(error)(f"{node.where}: {error}") from None

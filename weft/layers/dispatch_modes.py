@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import weft.autograd.record as record
+from weft.guards.watching import watched
 from weft.layers import dispatch
 from weft.layers.walk import inplace_here, opened, with_history
 from weft.ops.op import Op
@@ -77,7 +78,8 @@ class DispatchLayer:
         _put(self.stack[:-1])
         try:
             types = tuple([type(a) for a in asked])
-            out = self.stack[-1].__weft_dispatch__(func, types, args, kwargs)
+            # (a mode is an object of the step's, where a wrapper's class runs once: what it reads and writes is seen)
+            out = watched(self.stack[-1].__weft_dispatch__, func, types, args, kwargs)
             if out is not NotImplemented:
                 return out
             if asked:

@@ -91,9 +91,9 @@ class _Run:
 
     def call(self, call: Call) -> tuple[Any, ...]:
         """The results of one call. Raises what it raises, the user's line in front."""
-        args = compute.laid_out(call.op, tuple(map(self.argument, call.args)))
+        args = tuple(map(self.argument, call.args))
         try:
-            out = compute.evaluate(call.op, args)
+            out = compute.evaluate_in_program(call.op, args)
         except WeftError as error:
             if call.where is None:
                 raise

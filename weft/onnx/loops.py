@@ -196,6 +196,8 @@ class _Loop:
     def _left_at(self, position: int, params: list[Any], written: Written) -> Any:
         if position < self.count:
             result = written.results[1 + position]
+            if result is UNSET:  # the loop ends with this step, and nothing reads it: what it was will do
+                return params[position]
             return written.state(result) if position in self.elements else result
         container, key = self.around[position - self.count]
         state = written.changes.get(id(container))

@@ -53,7 +53,7 @@ class Array(ArrayFacts):
 
     @staticmethod
     def __weft_route__(op: Op, args: tuple[Any, ...]) -> Any:
-        return wrap(compute.evaluate(op, unwrap(args)))
+        return wrap(compute.evaluate_in_program(op, unwrap(args)))
 
 
 def unwrap(value: Any) -> Any:

@@ -54,6 +54,12 @@ def evaluate(op: Op, args: tuple[Any, ...]) -> Any:
     return EVALUATE[op.how](op, args)
 
 
+def evaluate_in_program(op: Op, args: tuple[Any, ...]) -> Any:
+    """The operator's value in a program: what as_strided looks at lies row-major, and so do a kernel's results, where
+    its entry does not say otherwise. (NumPy follows its operands, and reductions add up in the order of memory.)"""
+    return _placed(op, args, evaluate(op, laid_out(op, args)))
+
+
 def laid_out(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Arguments in a program, where a value is all of its memory, row-major: what as_strided looks at must lie so."""
     if op.view is None or not op.view.is_free or args[0].flags.c_contiguous:
@@ -135,6 +141,17 @@ def _view_call(op: Op, rest: tuple[Any, ...]) -> Function:
         return show(x)
 
     return run
+
+
+def _placed(op: Op, args: tuple[Any, ...], value: Any) -> Any:
+    """A kernel's results with their dims in memory as the entry says."""
+    results = value if isinstance(value, (tuple, list)) else (value,)
+    if op.kernel is None or all([type(v) is not np.ndarray or v.flags.c_contiguous for v in results]):
+        return value
+    orders = [None] * len(results) if op.lies is None else op.lies(*map_arrays(operand_of, args))
+    pairs = zip(results, orders, strict=True)
+    laid = [in_order(v, order) if type(v) is np.ndarray else v for v, order in pairs]
+    return tuple(laid) if isinstance(value, (tuple, list)) else laid[0]
 
 
 def fresh(value: Any) -> Any:

@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from weft.autograd.hooks import hooks_on
+from weft.autograd.hooks import NO_HOOKS, hooks_on
 from weft.guards.values import MISSING
 from weft.record.capture import Capture
 from weft.runtime.storage import root_of
 from weft.tensor.dense import is_dense
 from weft.tensor.tensor import Tensor
 from weft.types.dims import Expr
-
-NO_HOOKS: tuple[tuple[int, ...], ...] = ((),) * 4
 
 
 @dataclass(frozen=True)

@@ -124,6 +124,7 @@ def record_backward(
     """Record the backward of `outputs` for symbolic tangents. Returns the record and the gradients' operands
     (None where there is none), behind them all of the gradients of inner results."""
     positions = {id(results[i]): i for i in made_leaves(capture, results)}
+    capture.gradients.end_at_parts(outputs)
     endings = end_at_what_is_given(outputs, capture.outside.histories)
     primals = [p for p in _leaves_behind(outputs) if id(p) in positions or not _is_made(capture, p)]
     edges = [edge for out in outputs if (edge := gradient_edge(out)) is not None]  # (each has one)

@@ -154,12 +154,16 @@ class LeafGradients:
             self._read(slot)  # others may hold the one that is zero now
         slot.current, slot.touched = value, True
 
-    def accumulate(self, variable: Tensor, gradient: Tensor) -> None:
-        """AccumulateGrad inside the function."""
+    def refuse_blocks(self) -> None:
+        """Raises CaptureError inside of a branch or loop body, where no gradient is accumulated."""
         if self.recorder.depth:
             raise refusal(
                 "backward() inside of a branch or loop body; call it on what weft.cond or weft.while_loop returns"
             )
+
+    def accumulate(self, variable: Tensor, gradient: Tensor) -> None:
+        """AccumulateGrad inside the function."""
+        self.refuse_blocks()
         real = self.real(variable)
         if not real.is_leaf:
             if _is_of_leaf(real):
@@ -176,7 +180,8 @@ class LeafGradients:
             state.grad = gradient.detach() if state.grad is None else state.grad + gradient
             return
         slot = self._grad_slot(variable)
-        if slot.current is UNREAD and (self.knows_gradients or modes.grad):  # what has a history is no run's choice
+        # what has a history is no run's choice, and neither is an operator that modes are asked
+        if slot.current is UNREAD and (self.knows_gradients or modes.grad or modes.special is not None):
             self._read(slot)
         if slot.current is UNREAD:
             self._accumulate_optional(slot, gradient)

@@ -68,7 +68,8 @@ class GuardedState:
     """The storages that a function reaches, the tensors that led there, and what may not happen to them.
 
     stand_ins: the user's tensor behind each symbolic argument, by id. argument_keys: by parameter, the place of the
-    argument among a call's. argument_leaves: by parameter, the argument and its place among the call's leaves.
+    argument among a call's. argument_leaves: by parameter, the argument and its place among the call's leaves. wholes:
+    by the ids of leaves that were put together of arguments, the wrappers that the caller has.
     """
 
     def __init__(self, recorder: GraphRecorder, writes: Writes, python_state: LiftedNumbers) -> None:
@@ -76,6 +77,7 @@ class GuardedState:
         self.states: dict[int, StateSlot] = {}
         self.wants_grad: dict[int, tuple[Tensor, bool, Location | None]] = {}
         self.stand_ins: dict[int, Tensor] = {}
+        self.wholes: dict[int, Tensor] = {}
         self.argument_keys: dict[int, Any] = {}
         self.argument_leaves: dict[int, tuple[int, Tensor]] = {}
         self.histories: dict[Any, Tensor] = {}  # the tensors from outside that have one, by where their gradients flow
@@ -254,9 +256,13 @@ class GuardedState:
             )
         return True
 
+    def _is_for_argument(self, tensor: Tensor) -> bool:
+        """Whether a tensor is what the function sees of an argument, which may be another one at each call."""
+        return id(tensor) in self.stand_ins or id(tensor) in self.wholes
+
     def _kind(self, tensor: Tensor) -> type[CaptureError]:
         """What a change of a tensor from outside is refused with: for an argument, by running the call as written."""
-        is_argument = id(tensor) in self.stand_ins or any(id(tensor) in slot.own for slot in self.states.values())
+        is_argument = self._is_for_argument(tensor) or any(id(tensor) in slot.own for slot in self.states.values())
         return ArgumentChange if is_argument else CaptureError
 
     def note_hooks(self, tensor: Tensor) -> None:
@@ -271,7 +277,8 @@ class GuardedState:
                 "a branch or loop body registers a hook on a tensor that was made outside of it; register it outside, "
                 "or on a tensor made in the body"
             )
-        if (is_dense(tensor) or id(tensor) in self.stand_ins) and id(tensor) not in self._hooked:
+        is_outside = is_dense(tensor) or self._is_for_argument(tensor)
+        if is_outside and id(tensor) not in self._hooked:
             if tensor.retains_grad:
                 self._retaining.add(id(tensor))
             else:
@@ -292,7 +299,7 @@ class GuardedState:
                     "exists outside of it"
                 )
             if hooks_on(tensor) != before:
-                kind = ArgumentChange if id(tensor) in self.stand_ins else LastingHook
+                kind = ArgumentChange if self._is_for_argument(tensor) else LastingHook
                 raise kind(
                     f"{where}: a compiled function registers a hook on a tensor of shape {list(tensor.shape)} that "
                     "exists outside of it; later calls would not register it again. Register it outside, "
@@ -308,6 +315,9 @@ class GuardedState:
         Raises CaptureError within a block, and for an argument that takes part as itself.
         """
         self.recorder.end_repeats()
+        if id(tensor) in self.wholes:
+            what = f"a compiled function sets requires_grad of a {type(tensor).__name__} that is an argument"
+            raise refusal(what, kind=ArgumentChange)
         if not self.is_outside(tensor) or self.is_alias(tensor):
             return
         if self.recorder.depth:

@@ -74,7 +74,8 @@ class GraphRecorder:
     by_memory: parameters that as_strided looks at, whose whole memory counts. copied: storages whose copies may share
     memory as they do (deepcopy). refused: the latest question for a value,
     which the function may have swallowed: it then went on as no call would. histories: which operands had none. reads:
-    what answers where Python asks for values; None where that is refused.
+    what answers where Python asks for values; None where that is refused. overwritten: what memory held before it was
+    written, and when that was, among the numbers of autograd's nodes (of memory from outside: at the end).
     """
 
     def __init__(self, name: str, env: ShapeEnv) -> None:
@@ -86,6 +87,7 @@ class GraphRecorder:
         self.values: dict[Value, Operand] = {}
         self.lengths: dict[Value, Dim] = {}
         self.run_time: dict[str, Value] = {}
+        self.overwritten: dict[Value, int] = {}
         self.by_memory: set[int] = set()
         self.copied: set[Any] = set()
         self.refused: CaptureError | None = None

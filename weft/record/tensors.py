@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from sys import maxsize
 from typing import Any
 
 import numpy as np
 
+from weft.autograd.node import sequence_numbers
 from weft.autograd.views import follow, path_from_base
 from weft.functionalizer.memory_format import is_permuted, order_like, result_orders
 from weft.functionalizer.recorder import Calls
@@ -300,6 +302,8 @@ class SymbolicTensors:
             self.recorder.open[-1].note(target, payload)
         if payload.path or value.tensor_type.dtype is not payload.type.dtype:
             value = self._written(payload, value, is_splat, history)
+        if not storage.goes_on:
+            self.recorder.overwritten[storage.value] = maxsize if storage.is_outside else next(sequence_numbers)
         storage.write(value)
         if storage.slot is not None:
             storage.slot.written = True

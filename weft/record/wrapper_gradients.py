@@ -4,9 +4,14 @@ as that of their inner tensors.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from weft.autograd.accumulate import AccumulateGrad
+from weft.autograd.dependencies import nodes_behind
+from weft.autograd.hooks import share_hooks
+from weft.autograd.node import Edge, Node
+from weft.autograd.record import gradient_edge
 from weft.record.gradients import LeafGradients
 from weft.record.outside import GuardedState
 from weft.record.recorder import refusal
@@ -66,9 +71,10 @@ class WrapperGradients:
         self._parts: dict[int, dict[str, Tensor]] = {}
         self._same: dict[int, Tensor] = {}
         self._whole: set[int] = set()
+        self.go_on: dict[Node, Node] = {}  # for the nodes of such leaves, those that take their gradients apart
         self._borrowed: list[tuple[PartState, Any]] = []
 
-    def borrow(self, tensor: Tensor) -> None:
+    def _borrow(self, tensor: Tensor) -> None:
         """A part that takes part as itself (its memory is shared with another argument): within the capture its
         gradient ends at it.
         """
@@ -96,9 +102,36 @@ class WrapperGradients:
         self._whole.add(id(wrapper))
 
     def remember_resugared(self, wrapper: Tensor, names: tuple[str, ...], stand_ins: list[Any]) -> None:
-        """An argument that was put together: its `.grad` is that of its parts' stand-ins."""
+        """An argument that was put together: its `.grad` is that of its parts' stand-ins. It is a leaf that requires
+        grad, with the caller's hooks, where the caller's is one."""
+        for part in stand_ins:
+            self._borrow(part)
         self.outside.python_state.keep(wrapper)
         self._parts[id(wrapper)] = dict(zip(names, stand_ins, strict=True))
+        state = self._real(stand_ins[0])._autograd if stand_ins else None
+        if isinstance(state, PartState):
+            self.outside.wholes[id(wrapper)] = state.wrapper
+            wrapper._autograd = AutogradState(True)
+            share_hooks(wrapper, state.wrapper)
+
+    def _real(self, stand_in: Tensor) -> Tensor:
+        """The caller's tensor, or the alias of its part, that a stand-in or a leaf that was put together is for."""
+        real = self.outside.wholes.get(id(stand_in))
+        return self.leaves.real(stand_in) if real is None else real
+
+    def edge_of(self, tensor: Tensor) -> Edge | None:
+        """Where the gradient of a part flows when it is the caller's: not into a leaf that was put together, but into
+        its parts."""
+        edge = gradient_edge(tensor)
+        return edge if edge is None or edge[0] not in self.go_on else (self.go_on[edge[0]], 0)
+
+    def end_at_parts(self, outputs: Iterable[Tensor]) -> None:
+        """Let the graph behind some tensors go on from leaves that were put together to their parts, which are what
+        callers' gradients flow into."""
+        if not self.go_on:
+            return
+        for node in nodes_behind([out._node for out in outputs]):
+            node.edges = tuple([(self.go_on[e[0]], 0) if e and e[0] in self.go_on else e for e in node.edges])
 
     def _parts_of(self, wrapper: Tensor) -> dict[str, Tensor] | None:
         parts = self._parts.get(id(wrapper))
@@ -144,6 +177,7 @@ class WrapperGradients:
         elif is_wrapper(tensor):
             tensor._state().grad = value
         else:
+            self._refuse_wrapper(tensor, value)
             self.leaves.set_grad(tensor, value)
 
     def accumulate(self, variable: Tensor, gradient: Tensor) -> None:
@@ -151,8 +185,7 @@ class WrapperGradients:
         variable = self._same.get(id(variable), variable)
         parts = self._parts_of(variable) if is_wrapper(variable) else None
         if parts is not None:
-            for name, part in parts.items():
-                self.accumulate(part, _inner(variable, gradient, name))
+            self._accumulate_by_class(variable, gradient)
         elif is_wrapper(variable):
             present = _own_grad(variable)
             variable._state().grad = gradient.detach() if present is None else present + gradient
@@ -161,18 +194,36 @@ class WrapperGradients:
         else:
             self.leaves.accumulate(variable, gradient)
 
+    def _accumulate_by_class(self, variable: Tensor, gradient: Tensor) -> None:
+        """A wrapper's gradient and the one before it are added up as their class says, so whether there is one must be
+        known."""
+        self.leaves.refuse_blocks()
+        present = self.grad_of(variable)
+        if present is None:
+            total = gradient if modes.grad else gradient.detach()
+        else:
+            total = present + gradient if modes.grad else present.add_(gradient)
+        self.set_grad(variable, total)
+
     def _accumulate_wrapper(self, variable: Tensor, gradient: Tensor) -> None:
-        """A plain tensor's gradient that is a wrapper: the program assigns it where the function ends
-        (assigned_gradients in compile/tracing/effects.py), so that what was there before it must be known."""
-        if id(variable) in self.outside.stand_ins:
-            raise refusal(
-                f"the gradient of an argument of shape {list(variable.dims)} is a {type(gradient).__name__}; what a "
-                "program adds to .grad of an argument is plain", kind=ArgumentChange,
-            )
+        """A plain tensor's gradient that is a wrapper: what was there before it must be known."""
+        self._refuse_wrapper(variable, gradient)
         if self.leaves.grad_of(variable) is None:
             self.leaves.set_grad(variable, gradient if modes.grad else gradient.detach())
         else:
             self.leaves.accumulate(variable, gradient)
+
+
+    def _refuse_wrapper(self, variable: Tensor, gradient: Tensor | None) -> None:
+        """A gradient that is a wrapper is assigned where the function ends (assigned_gradients in
+        compile/tracing/effects.py), to a tensor that is the same at each call. Raises ArgumentChange."""
+        if is_wrapper(gradient) and id(variable) in self.outside.stand_ins:
+            raise refusal(
+                f"the gradient of an argument of shape {list(variable.dims)} is a {type(gradient).__name__}, and a "
+                "program gives arguments plain gradients alone: the call runs as it is written. Let the function find "
+                "the tensor by itself (a closure, a global, an attribute), or make the argument a "
+                f"{type(gradient).__name__} too", kind=ArgumentChange,
+            )
 
 
 def _own_grad(tensor: Tensor) -> Tensor | None:

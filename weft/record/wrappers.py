@@ -8,9 +8,11 @@ argument's structure guards them. Both directions are steps of autograd's histor
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from weft.autograd.accumulate import accumulator_of
+from weft.autograd.hooks import NO_HOOKS, hooks_on
 from weft.autograd.node import InputMetadata, Node
 from weft.autograd.record import gradient_edge
 from weft.ops.overrides import WITHOUT_CLASSES, OverrideLevel
@@ -36,7 +38,8 @@ from weft.tensor.wrapper import WrapperPayload, is_wrapper
 
 class Desugared:
     """A wrapper taken apart: its class, the names of its inner tensors, what else it takes to make it, whether they
-    carry its history, how many others of the same parts there were before it; and the tensors (or wrappers, desugared).
+    carry its history, the hooks on it as a leaf, how many others of the same parts there were before it; and the
+    tensors (or wrappers, desugared).
     """
 
     __slots__ = ("facts", "inner")
@@ -48,8 +51,41 @@ class Desugared:
 pytree.register(Desugared, lambda s: (list(s.inner), s.facts), lambda children, facts: Desugared(facts, children))
 
 
-# what was taken apart or put together, by identity of the tensor, which is kept so that nothing else takes its identity
-WrapperMemo = dict[int, tuple[Tensor, Desugared]]
+class WrapperMemo:
+    """What was taken apart or put together, by identity of the tensor, which is kept so that nothing else takes its
+    identity; and by that of the first plain tensor among its parts."""
+
+    __slots__ = ("_by_part", "_wrappers")
+
+    def __init__(self) -> None:
+        self._wrappers: dict[int, tuple[Tensor, Desugared]] = {}
+        self._by_part: dict[int, dict[int, tuple[Tensor, Desugared]]] = {}
+
+    def get(self, wrapper: Tensor) -> Desugared | None:
+        """The parts of a wrapper; None for one that was not taken apart."""
+        entry = self._wrappers.get(id(wrapper))
+        return None if entry is None else entry[1]
+
+    def put(self, wrapper: Tensor, desugared: Desugared) -> None:
+        """Note, perhaps again, what a wrapper is made of."""
+        before = self.get(wrapper)
+        if before is not None:
+            del self._by_part[_first_part(before.inner)][id(wrapper)]
+        self._wrappers[id(wrapper)] = entry = (wrapper, desugared)
+        self._by_part.setdefault(_first_part(desugared.inner), {})[id(wrapper)] = entry
+
+    def sharing(self, inner: list[Any]) -> Iterable[tuple[Tensor, Desugared]]:
+        """The wrappers whose first part is that of these, and what they are made of."""
+        return self._by_part.get(_first_part(inner), {}).values()
+
+
+def _first_part(inner: list[Any]) -> int:
+    """The identity of the first plain tensor among parts; 0 where there is none."""
+    while inner:
+        if type(inner[0]) is not Desugared:
+            return id(inner[0])
+        inner = inner[0].inner
+    return 0
 
 
 def desugar(tree: Any, memo: WrapperMemo | None = None) -> Any:
@@ -57,7 +93,7 @@ def desugar(tree: Any, memo: WrapperMemo | None = None) -> Any:
     leaves, _ = pytree.flatten(tree)
     if not any(is_special(leaf) for leaf in leaves):
         return tree
-    memo = {} if memo is None else memo
+    memo = WrapperMemo() if memo is None else memo
     return pytree.replaced(tree, lambda leaf: _desugar(leaf, memo) if is_special(leaf) else leaf)
 
 
@@ -79,13 +115,13 @@ def is_whole_outside(tensor: Tensor) -> bool:
 
 
 def _desugar(wrapper: Tensor, memo: WrapperMemo) -> Desugared:
-    _, desugared = memo.get(id(wrapper), (None, None))
+    desugared = memo.get(wrapper)
     if desugared is None or (not is_wrapper(wrapper) and desugared.facts[2] != Attributes(wrapper.__dict__)):
         facts, inner = _taken_apart(wrapper, memo)
-        others = [d for _, d in memo.values() if d.inner and inner and d.inner[0] is inner[0]]
+        others = [d for _, d in memo.sharing(inner) if d.inner and inner and d.inner[0] is inner[0]]
         alike = [d for d in others if d.facts[:-1] == facts and _are_same(d.inner, inner)]
         desugared = Desugared((*facts, len(alike)), inner)
-        memo[id(wrapper)] = (wrapper, desugared)
+        memo.put(wrapper, desugared)
     return desugared
 
 
@@ -101,7 +137,7 @@ def _are_same(inner: list[Any], others: list[Any]) -> bool:
 
 def _taken_apart(wrapper: Tensor, memo: WrapperMemo) -> tuple[tuple[Any, ...], list[Any]]:
     if not is_wrapper(wrapper):
-        return (type(wrapper), None, Attributes(wrapper.__dict__), False), [_plain(wrapper)]
+        return (type(wrapper), None, Attributes(wrapper.__dict__), False, NO_HOOKS), [_plain(wrapper)]
     kind = type(wrapper)
     if not is_traceable_wrapper_subclass(wrapper):
         raise CaptureError(
@@ -122,7 +158,8 @@ def _taken_apart(wrapper: Tensor, memo: WrapperMemo) -> tuple[tuple[Any, ...], l
     elif edge is not None:
         inner = _parts(wrapper, names, context, inner, edge)
     parts = [_desugar(t, memo) if is_special(t) else t for t in inner]
-    return (kind, names, context, edge is not None and not carries), parts
+    hooks = hooks_on(wrapper) if edge is not None and wrapper.is_leaf else NO_HOOKS
+    return (kind, names, context, edge is not None and not carries, hooks), parts
 
 
 def resugar(tree: Any, memo: WrapperMemo | None = None, containers: dict[int, Any] | None = None) -> Any:
@@ -131,23 +168,23 @@ def resugar(tree: Any, memo: WrapperMemo | None = None, containers: dict[int, An
     leaves, _ = pytree.flatten(tree, stop=Desugared)
     if not any(type(leaf) is Desugared for leaf in leaves):
         return tree
-    memo = {} if memo is None else memo
+    memo = WrapperMemo() if memo is None else memo
     return pytree.replaced(
         tree, lambda leaf: _resugar(leaf, memo) if type(leaf) is Desugared else leaf, Desugared, containers
     )
 
 
 def _resugar(desugared: Desugared, memo: WrapperMemo) -> Tensor:
-    for tensor, other in memo.values():
+    for tensor, other in memo.sharing(desugared.inner):
         if other.facts == desugared.facts and _are_same(other.inner, desugared.inner):
             return tensor
     whole = _open(desugared, memo)
-    memo[id(whole)] = (whole, desugared)
+    memo.put(whole, desugared)
     return whole
 
 
 def _open(desugared: Desugared, memo: WrapperMemo) -> Tensor:
-    kind, names, context, wants, _ = desugared.facts
+    kind, names, context, wants, _, _ = desugared.facts
     capture = active_capture()
     if capture is not None:
         capture.outside.note_class(kind)
@@ -161,13 +198,15 @@ def _open(desugared: Desugared, memo: WrapperMemo) -> Tensor:
             capture.gradients.remember_whole(whole)
         return whole
     if capture is not None:
-        for t in inner:
-            capture.gradients.borrow(t)
-    edges = tuple([gradient_edge(t) for t in inner])
-    if any(e is not None for e in edges):
-        whole._autograd = AutogradState(False, WrapBackward(edges, names, whole), 0)
-    if capture is not None:
         capture.gradients.remember_resugared(whole, names, inner)
+    edges = tuple([gradient_edge(t) if capture is None else capture.gradients.edge_of(t) for t in inner])
+    if any(e is not None for e in edges):
+        node = WrapBackward(edges, names, whole)
+        if capture is not None and id(whole) in capture.outside.wholes:
+            # a leaf: its gradient is added up before it is taken apart
+            capture.gradients.go_on[accumulator_of(whole)] = node
+        else:
+            whole._autograd = AutogradState(False, node, 0)
     return whole
 
 
@@ -234,7 +273,8 @@ class WrapBackward(Node):
         if not isinstance(gradient, self.kind):
             raise ArgumentChange(
                 f"the gradient of a {self.kind.__name__} that a compiled function takes or gives is a "
-                f"{type(gradient).__name__}; its inner tensors' gradients are those of a gradient of its own class"
+                f"{type(gradient).__name__}, which has no inner tensors to give it: begin backward() with a "
+                f"{self.kind.__name__}, or compile the whole step, the function that calls backward()"
             )
         inner = [getattr(gradient, name) for name in self.names]
         edge = gradient_edge(gradient) if modes.grad else None

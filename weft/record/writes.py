@@ -20,7 +20,7 @@ class ArgumentChange(CaptureError):
     """The function changes an argument as its caller sees it, in a way that no program repeats (its memory, its
     strides, hooks that stay, a gradient of another class), or gives a tensor from outside a history: one of several
     arguments that share memory, or a tensor of Python's state; or its backward goes on into a history from before the
-    call. Such a call runs as it is written."""
+    call, or computes anew what it wrote since. Such a call runs as it is written."""
 
 
 def _is_older(tensor: Tensor) -> bool:

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,17 @@ ONCE_STALE = [  # one of each sort that was
     "parametrize.cached over calls and a new weight", "dir of a module", "class gets a constructor later",
     "property of C on an instance", "np rng spawn",
 ]  # fmt: skip
-NAMES = list(dict.fromkeys([*ONCE_STALE, *random.Random(SEED).sample(sorted(kinds()), min(COUNT, len(kinds())))]))
+
+
+def drawn(seed: int, count: int) -> list[str]:
+    """One of each run of kinds, which are alike: as many seeds, one after the other, as a run is long draw every kind.
+    """
+    names = list(kinds())
+    ends = [len(names) * i // min(count, len(names)) for i in range(min(count, len(names)) + 1)]
+    return [names[a + (seed + a) % (b - a)] for a, b in pairwise(ends)]
+
+
+NAMES = list(dict.fromkeys([*ONCE_STALE, *drawn(SEED, COUNT)]))
 RUNNER = Path(__file__).with_name("run_kinds_of_state.py")
 ROOT = Path(__file__).parents[3]
 

@@ -13,6 +13,7 @@ from wrappers import Scaled, Two, calls, drawn
 import weft
 from weft import nn, overrides
 from weft.nn.parameter import Parameter
+from weft.record.wrappers import WrapperMemo, desugar
 from weft.support.counters import counters
 from weft.utils.checkpoint import checkpoint
 from weft.utils.dispatch import WeftDispatchMode
@@ -251,6 +252,16 @@ def test_made_inside_twice_the_same_and_explained(rng: np.random.Generator) -> N
     weft.compile(lambda s, t: s * t)(x, x).sum().backward()
     same(x.grad, Two(2 * a, 2 * b))
     assert "mul" in str(weft.explain(lambda t: t * t, Two(a, b)))
+
+
+def test_wrappers_are_compared_with_those_of_the_same_part(rng: np.random.Generator) -> None:
+    a, b, c, _ = *drawn(rng, 3), *drawn(rng, 3)
+    memo = WrapperMemo()
+    first, other, alike = desugar([Two(a, b), Two(c, b), Two(a, b)], memo)
+    assert [len(list(memo.sharing(d.inner))) for d in (first, other, alike)] == [2, 1, 2]
+    assert first.facts[-1] == 0 and alike.facts[-1] == 1  # another object of the same parts
+    nested = desugar([Two(Two(a, b), Two(c, b))], memo)[0]
+    assert len(list(memo.sharing(nested.inner))) == 4  # two of before, and the inner and the outer one
 
 
 def test_modes_inside_a_compiled_function() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from weft.ir.evaluate import ArrayEvaluator, resolve
 from weft.ir.graph import Node, Value
 from weft.ops import array as _rule_runner  # noqa: F401  # lets evaluate run decompositions
-from weft.ops.compute import evaluate, evaluate_numbers, laid_out
+from weft.ops.compute import evaluate_in_program, evaluate_numbers
 from weft.ops.op import Op
 from weft.ops.rules import Pointwise
 from weft.runtime.program import HostFunction
@@ -45,4 +45,4 @@ def evaluate_node(op: Op, args: tuple[Any, ...]) -> Any:
         return op.kernel(*args)  # type: ignore[misc]
     if op.scalar is not None and isinstance(op.type, Pointwise) and all(isinstance(a, NUMBERS) for a in args):
         return evaluate_numbers(op, args)
-    return evaluate(op, laid_out(op, args))
+    return evaluate_in_program(op, args)

@@ -16,15 +16,16 @@ class CallLeaves(list[Any]):
     __slots__ = ("memo", "objects", "tree", "written")
 
     def __init__(
-        self, leaves: Iterable[Any], tree: Any, memo: WrapperMemo, objects: dict[int, Any] | None = None
+        self, leaves: Iterable[Any], tree: Any, memo: WrapperMemo | None, objects: dict[int, Any] | None = None
     ) -> None:
         super().__init__(leaves)
-        self.tree, self.memo, self.objects = tree, memo, {} if objects is None else objects
+        self.tree, self.memo = tree, WrapperMemo() if memo is None else memo
+        self.objects = {} if objects is None else objects
         self.written: list[Any] | None = None
 
     def let_go(self) -> None:
         """The call has ended: a backward that needs the leaves keeps no containers and wrappers alive."""
-        self.tree, self.memo, self.objects, self.written = (), {}, {}, None
+        self.tree, self.memo, self.objects, self.written = (), WrapperMemo(), {}, None
 
 
 def objects_of(leaves: list[Any]) -> dict[int, Any]:
@@ -34,4 +35,4 @@ def objects_of(leaves: list[Any]) -> dict[int, Any]:
 
 def memo_of(leaves: list[Any]) -> WrapperMemo:
     """The wrappers that were taken apart for a call, to be taken up."""
-    return leaves.memo if type(leaves) is CallLeaves else {}
+    return leaves.memo if type(leaves) is CallLeaves else WrapperMemo()

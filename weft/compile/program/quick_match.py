@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from weft.autograd.hooks import NO_HOOKS
 from weft.guards.values import same
-from weft.programs.arguments import NO_HOOKS, TensorFacts
+from weft.programs.arguments import TensorFacts
 from weft.runtime.storage import root_of
 from weft.support.generated import FunctionWriter
 from weft.types import dtype as dt

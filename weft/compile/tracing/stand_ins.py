@@ -7,13 +7,12 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from weft.autograd.hooks import hooks_on
+from weft.autograd.hooks import NO_HOOKS, hooks_on
 from weft.compile.assumptions import Recording
 from weft.compile.tracing.outcome import Outcome
 from weft.compile.tracing.sharing import groups_of
 from weft.ops.geometry import Geometry
 from weft.programs.arguments import (
-    NO_HOOKS,
     TensorFacts,
     facts_of,
     strides_of,

@@ -160,7 +160,7 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
     bound = [(place.slot, value) for place, value in zip(outcome.bound.places, values, strict=True)]
     earlier = {id(c): slot.key for slot, _ in bound for c in containers_in(slot.get())}
     has_wrappers = bool(wrapper_classes or override_classes)
-    memo: WrapperMemo = {}
+    memo = WrapperMemo()
     if has_wrappers:
         rebuilt: dict[int, Any] = {}
         args, kwargs = resugar((args, kwargs), memo, rebuilt)

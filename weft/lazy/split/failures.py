@@ -33,7 +33,7 @@ class Repeated:
         for node, (entry, _) in zip(plain.nodes, plain.sources, strict=True):
             try:
                 args = tuple([self._argument(a) for a in node.args])
-                out = compute.evaluate(node.op, compute.laid_out(node.op, args))
+                out = compute.evaluate_in_program(node.op, args)
             except Exception as error:
                 where = located(node.where)
                 self.error = error if where is None else _reported(error, f"{where}: {error}")

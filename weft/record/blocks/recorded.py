@@ -27,6 +27,8 @@ from weft.ir.graph import Node as GraphNode
 from weft.ops.packet import aten
 from weft.passes.effects import ORDERED
 from weft.record.blocks.memory import Memory, end_of
+from weft.record.recorder import refusal
+from weft.record.writes import ArgumentChange
 from weft.support.errors import CaptureError, StateError
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
@@ -213,11 +215,13 @@ class ControlBackward(Node):
         super().__init__(edges)
         self.capture = capture
         self.region = region_now()
+        self._recorded: GraphNode | None = None
         if self.region is not None:
             self.region.has_blocks = True
 
     def attach(self, outputs: Sequence[Tensor], flows: Sequence[bool]) -> None:
         """Make this the history of the results that have one."""
+        self._recorded = outputs[0]._data.read().node if self.region is not None else None
         for i, (out, has_one) in enumerate(zip(outputs, flows, strict=True)):
             self.metadata_of_inputs += (InputMetadata(out.dims, out.dtype),)
             if has_one:
@@ -232,8 +236,24 @@ class ControlBackward(Node):
             raise CaptureError(f"{self.name()}: the function that recorded this branch or loop is over")
         if self.region is not None:
             self.region.refuse_blocks()
+            self._refuse_written(self.region.end)
         gradients = iter(self.pull_back(grads, needs))
         return tuple([next(gradients) if wanted else None for wanted in needs])
+
+    def _refuse_written(self, end: int) -> None:
+        """A block computes anew what it saves from what it read in the forward; in a checkpoint, whose second run reads
+        memory as it is by then, that must be the same. end: when the first run ended. Raises ArgumentChange."""
+        overwritten = self.capture.recorder.overwritten
+        stack = [] if self._recorded is None or not overwritten else list(self._recorded.needs())
+        while stack:
+            value = stack.pop()
+            if overwritten.get(value, 0) > end:
+                raise refusal(
+                    "a checkpoint with a branch or a loop runs again for backward, and what it reads was written since",
+                    kind=ArgumentChange,
+                )
+            if value.node is not None and value.node.op.view is not None:
+                stack += value.node.needs()
 
     def pull_back(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> Sequence[Tensor]:
         """The gradients of the edges that need one."""
