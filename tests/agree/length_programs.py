@@ -47,6 +47,7 @@ _SAME = (
     "for layer in net: s0 = layer(s0)", "for i in range(3): s0 = s0 * .5 + y * i",
     "for i, layer in enumerate(net): pair[i] = layer(pair[i] + s0)\ns0 = pair[1] * .5",
     "new = []\nfor a, b in zip(both, (.5, .25)):\n    new.append(a * b + s0)\nboth = new; s0 = both[0]",
+    "with weft.no_grad():\n    v = v * .9 + s0 * .1\ns0 = s0 + v",
     "stages = [s0]\nfor i in range(2): stages.append(weft.sin(stages[-1]))\ns0 = stages[0] * .5 + stages[2]",
 )  # fmt: skip
 # lines with numbers of the index that are the same computation in every iteration

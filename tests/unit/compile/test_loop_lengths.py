@@ -154,9 +154,20 @@ def with_a_first_iteration(x: Any, h: Any, w: Any) -> Any:
     return h
 
 
+def without_history(x: Any, h: Any, w: Any) -> Any:
+    mean, seen = w, h * 0
+    for t in range(x.shape[0]):
+        with weft.no_grad():
+            mean = mean * 0.9 + x[t] * 0.1
+            with weft.enable_grad():
+                seen = seen * 0.5 + x[t] * w
+        h = weft.tanh(h.detach() * w + (x[t] - mean) * h) - x[t].detach() * w
+    return h, mean, seen
+
+
 @pytest.mark.parametrize("function", [
     over_a_size, over_len_and_back, over_rows, over_pairs, over_numbered_rows, over_a_state_of_two, over_a_later_dim,
-    over_the_end_of_a_list, with_numbers_of_the_index, with_a_first_iteration,
+    without_history, over_the_end_of_a_list, with_numbers_of_the_index, with_a_first_iteration,
 ])  # fmt: skip
 def test_one_program(function: Function) -> None:
     assert programs(function, LONG) == 1
@@ -396,7 +407,25 @@ def test_a_program_for_each_length(function: Function) -> None:
     assert programs(function, lengths) == len(lengths)
 
 
-# ---- gradients of rows
+# ---- gradients
+def test_second_gradients() -> None:
+    """Those of a program's results that are taken outside of it."""
+    for function in (without_history, with_numbers_of_the_index):
+        step = weft.compile(function)
+        for call, n in enumerate(LONG):
+            twice = []
+            for f in (step, function):
+                arguments = given(call, n)
+                out = f(*arguments)
+                out = out[0] if isinstance(out, tuple) else out
+                first = weft.autograd.grad(out.square().sum(), arguments, create_graph=True)
+                loss = sum((g * g).sum() for g in first)
+                twice.append([g.detach().numpy() for g in (*first, *weft.autograd.grad(loss, arguments))])
+            for a, b in zip(*twice, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
+        assert len(step.entries) == 1
+
+
 def test_rows_have_the_bits_of_the_unrolled_program() -> None:
     """Sums of gradients of a row in their order, and 0.0 where zeros are added to -0.0; rows that an iterator gives are
     added to nothing."""

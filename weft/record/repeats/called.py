@@ -17,6 +17,7 @@ from weft.record.repeats.objects import PLAIN_ACCESS, is_users
 from weft.record.repeats.values import DATA, RESULT, Data, Item, Items, Known, Number, is_numeric
 from weft.support import registry
 from weft.support.locations import is_internal
+from weft.tensor.modes import enable_grad, no_grad
 
 _DEPTH = 8  # of the user's functions in each other
 _MOST = 20_000  # items
@@ -25,6 +26,7 @@ _PURE = frozenset(map(id, (
     *[f for f in vars(math).values() if callable(f)],
 )))  # fmt: skip
 _OF_ITEMS = frozenset(map(id, (len, range, zip, enumerate, reversed)))
+GRAD_MODES = (no_grad, enable_grad)  # which do nothing when they are made, and let no error pass
 _FACTORIES = "weft.layers.factories"
 
 
@@ -59,6 +61,8 @@ def result_of(
         arguments, callee = [Known(callee.__self__), *arguments], callee.__func__
     if registry.is_module(callee):
         return _of_module(code, callee, arguments, named)
+    if type(callee) is type and callee in GRAD_MODES and not (arguments or named):
+        return Known(callee())
     is_function = type(callee) is FunctionType
     if is_function and not is_internal(original(callee.__code__).co_filename):
         return _of_function(code, callee, arguments, named)

@@ -140,8 +140,8 @@ class RepeatedCalls(EachCall):
 
     def _may_repeat(self, op: Op) -> bool:
         return (
-            op.effect in REPEATABLE and modes.special is None and not default_hooks.stack and not anomaly.enabled
-            and self.capture.recorder.depth == 0
+            (op.observes or op.effect) in REPEATABLE and modes.special is None
+            and not default_hooks.stack and not anomaly.enabled and self.capture.recorder.depth == 0
         )
 
     def _note(self, call: Call) -> None:

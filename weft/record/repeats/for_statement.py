@@ -133,7 +133,7 @@ def refuse_names_read_after(statement: ForStatement, names: frozenset[str]) -> N
         raise Unsteady
     steps = instructions(code)
     by_offset = {ins.offset: i for i, ins in enumerate(steps)}
-    handlers = [i for i, ins in enumerate(steps) if ins.opname in ("PUSH_EXC_INFO", "SETUP_FINALLY", "SETUP_WITH")]
+    handlers = _handlers(statement, steps)
     for name in names:
         pending, seen = [_from(by_offset, statement.after), *handlers], set[int]()
         while pending:
@@ -152,6 +152,21 @@ def refuse_names_read_after(statement: ForStatement, names: frozenset[str]) -> N
                 if ins.opname.startswith(_NEVER_GO_ON):
                     break
                 i += 1
+
+
+def _handlers(statement: ForStatement, steps: Sequence[dis.Instruction]) -> list[int]:
+    """The numbers of the instructions from which on code runs when something was raised. That of a `with` statement in
+    the body raises it again, or the statement is one that is not known to (steady.py)."""
+    own = statement.begin, statement.after
+    begins = {e.target: e.start for e in reversed(getattr(dis.Bytecode(statement.code), "exception_entries", ()))}
+    handlers = []
+    for i, ins in enumerate(steps):
+        name, begin = ins.opname, ins.offset
+        if name == "PUSH_EXC_INFO" and steps[i + 1].opname == "WITH_EXCEPT_START":
+            name, begin = "SETUP_WITH", begins.get(begin, begin)
+        if name in ("PUSH_EXC_INFO", "SETUP_FINALLY") or (name == "SETUP_WITH" and not own[0] < begin < own[1]):
+            handlers.append(i)
+    return handlers
 
 
 def _from(by_offset: dict[int, int], at: int) -> int:

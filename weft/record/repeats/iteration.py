@@ -121,7 +121,7 @@ class Several(NamedTuple):
 class PlannedCall(NamedTuple):
     """A call of an iteration. row: where it reads its first operand, if that is a row by the iteration's number;
     results: the numbers of its results; outs: what they were in the latest iteration; is_tuple: whether it gives a
-    tuple of them; mark: the user's instruction that it comes from."""
+    tuple of them; mark: the user's instruction that it comes from; grad: its grad mode."""
 
     op: Op
     operands: tuple[Any, ...]
@@ -130,6 +130,7 @@ class PlannedCall(NamedTuple):
     outs: tuple[Tensor, ...]
     is_tuple: bool
     mark: tuple[Any, ...]
+    grad: bool
 
     @property
     def where(self) -> Location | None:
@@ -145,13 +146,13 @@ class Iteration:
     """The calls of an iteration. Their results are numbered in the order of the calls.
 
     carried: the results of earlier iterations that an iteration begins with, each with what the first one had in its
-    place. outs, histories: by result, what it was in the latest iteration, and whether that wants a gradient. nodes:
-    where the nodes of the recorded iterations stand in the graph.
+    place. grad: the grad mode of the loop. outs, histories: by result, what it was in the latest iteration, and whether
+    that wants a gradient. nodes: where the nodes of the recorded iterations stand in the graph.
     """
 
     def __init__(self, capture: Capture, calls: Sequence[Call], period: int) -> None:
         """calls: of several iterations. Raises NoIteration."""
-        self.grad = modes.grad
+        self.grad = next((call.grad for call in calls if call.grad), calls[0].grad)
         self.capture, self.period, self.recorded = capture, period, len(calls) // period
         self.place = calls[0].place
         self.iterations = [calls[i : i + period] for i in range(0, len(calls), period)]
@@ -168,6 +169,8 @@ class Iteration:
         self.calls = [self._planned(i) for i in range(period)]
         if any(begin._data.type is not self.outs[o.result]._data.type for o, begin in self.carried.items()):
             raise NoIteration("a value changes its type")
+        if any(begin.requires_grad and not self.histories[o.result] for o, begin in self.carried.items()):
+            raise NoIteration("the first iteration alone begins with what has a history")
         self._refuse_common_begins()
 
     def may_be_taken_back(self) -> bool:
@@ -194,10 +197,8 @@ class Iteration:
         """Raises NoIteration for a call that a block cannot make again, and for a result that is more than what the
         call gave."""
         op = call.op
-        if op.unbacked_from is not None or op.host or op.enter is not None or op.view_if_captured:
+        if op.unbacked_from is not None or op.enter is not None or op.view_if_captured or not call.outs:
             raise NoIteration
-        if call.grad is not self.grad or not call.outs:
-            raise NoIteration("another grad mode")
         for out in call.outs:
             if type(out) is not Tensor or type(out._data) is not SymbolicPayload:
                 raise NoIteration
@@ -227,7 +228,8 @@ class Iteration:
         results = range(self._count, self._count + len(latest.outs))
         self._count = results.stop
         return PlannedCall(
-            latest.op, operands, row, results, latest.outs, type(latest.out) is tuple, latest.place[:2]
+            latest.op, operands, row, results, latest.outs, type(latest.out) is tuple, latest.place[:2],
+            latest.grad,
         )
 
     def _are_numbers(self, call: Call, values: Sequence[Any]) -> bool:
@@ -325,7 +327,7 @@ class Iteration:
             "install": install, "take_off": sys.setprofile,
             "loop": loop, "repeats": self.capture.repeats, "modes": modes, "hooks": default_hooks,
             "new": object.__new__, "Tensor": Tensor, "Payload": SymbolicPayload, "State": PendingState,
-            "key": memo_key, "grad": self.grad,
+            "key": memo_key,
         }
 
         def name(value: Any) -> str:
@@ -340,7 +342,7 @@ class Iteration:
             tests = [f"op is {name(call.op)}", f"len(a) == {len(call.operands)}"]
             tests += [test for at, o in enumerate(call.operands) for test in _tests(o, f"a[{at}]", name)]
             # (the default dtype stays: a function that sets it is no program)
-            tests += ["modes.grad is grad", "modes.special is None", "not hooks.stack"]
+            tests += [f"modes.grad is {call.grad}", "modes.special is None", "not hooks.stack"]
             body = ["op, a = repeats.call", f"if not ({' and '.join(tests)}): return"]
             numbers = [(at, o.values) for at, o in enumerate(call.operands) if type(o) is Numbers]
             body += [f"{name(values)}.append(a[{at}])" for at, values in numbers]

@@ -212,8 +212,12 @@ class PythonLoop:
 
     def _run(self, call: PlannedCall, args: tuple[Any, ...]) -> tuple[Tensor, ...]:
         """The results of a call."""
-        with self.capture.recorder.at_line(call.where):
-            out = run_operator(call.op, args)
+        before, modes.grad = modes.grad, call.grad
+        try:
+            with self.capture.recorder.at_line(call.where):
+                out = call.op.kernel(*args) if call.op.host else run_operator(call.op, args)  # type: ignore[misc]
+        finally:
+            modes.grad = before
         return out if call.is_tuple else (out,)
 
     # ---- as a loop
@@ -254,7 +258,7 @@ class PythonLoop:
 
             for i, call in enumerate(iteration.calls):
                 if i in shown:  # (what counts the iterations is the row that a call reads, and nothing else)
-                    results.append(shown[i])
+                    results.append(shown[i] if call.grad else shown[i].detach())
                 else:
                     args = [argument_of(o, results.__getitem__, before.__getitem__, count) for o in call.operands]
                     results += self._run(call, tuple(args))
@@ -268,7 +272,9 @@ class PythonLoop:
             bases = [end_of(base) for base, rows in self._reads() if _both_ways(rows)]
             self._history.both_ways = [edge for edge in bases if edge is not None]
             self._history.read_last = [self._read_last(o) for o in carried]
-            self._history.without = frozenset([value for value, end in self._body if end is None])
+            # (a value that is seen without its history, too, has one)
+            others = {*loop.body.block.params, *(value for value, end in self._body if end is not None)}
+            self._history.without = frozenset([value for value, _ in self._body if value not in others])
             return self._history
 
         outputs = repeat(
@@ -290,10 +296,11 @@ class PythonLoop:
         place, dim = call.row
         first, step = wrap(place.begin, self.capture.env), place.step
         last = first + (self.count - 1) * step
+        rows = base.value if call.grad else base.value.detach()
         if step > 0:
-            slices = aten.slice(base.value, dim, first, last + 1, step)
+            slices = aten.slice(rows, dim, first, last + 1, step)
         else:
-            slices = aten.flip(aten.slice(base.value, dim, last, first + 1, -step), (dim,))
+            slices = aten.flip(aten.slice(rows, dim, last, first + 1, -step), (dim,))
         return aten.movedim(slices, dim, 0) if dim else slices  # type: ignore[no-any-return]
 
     def _call_of(self, number: int) -> PlannedCall:
@@ -310,7 +317,8 @@ class PythonLoop:
 
     def _is_view(self, number: int) -> bool:
         """Whether a result is a view, or does not lie row-major: outside of the loop its call runs again."""
-        return self._call_of(number).op.view is not None or bool(self._classes[number].permuted)
+        op = self._call_of(number).op
+        return op.view is not None or op.host or bool(self._classes[number].permuted)
 
     def _row(self, iteration: int, number: int) -> Tensor:
         """A result that the loop has to stack. A view is made once more, of memory that others may see, and its history

@@ -21,7 +21,7 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from weft.guards.rewrite import original
-from weft.record.repeats.called import result_of
+from weft.record.repeats.called import GRAD_MODES, result_of
 from weft.record.repeats.for_statement import (
     ForStatement,
     Unsteady,
@@ -44,6 +44,7 @@ from weft.record.repeats.objects import (
 )
 from weft.record.repeats.values import (
     DATA,
+    EXIT,
     NULL,
     RESULT,
     Collected,
@@ -464,6 +465,13 @@ class _Code:
         self.stack[-1].parts += self.items(part).parts
 
     # ---- the stack
+    def enter(self, ins: Instruction) -> None:
+        """Begin a `with` statement, of a grad mode."""
+        manager = self.pop()
+        if type(manager) is not Known or type(manager.value) not in GRAD_MODES:
+            raise Unsteady
+        self.stack += [EXIT, Known(None)]
+
     def swap(self, ins: Instruction) -> None:
         """Exchange the top with another one."""
         if ins.arg is None or ins.arg > len(self.stack):
@@ -493,7 +501,9 @@ class _Code:
         callee, owner = (second, NULL) if first is NULL else (first, second)
         if second is NULL:
             callee, owner = first, NULL
-        if type(callee) is Method:
+        if callee is EXIT:
+            self.stack.append(Known(None))
+        elif type(callee) is Method:
             self._call_method(ins, callee, owner, arguments)
         elif type(callee) is Known and owner is NULL:
             positional = arguments[: len(arguments) - len(names)]
@@ -560,6 +570,7 @@ _RULES: dict[str, Callable[[_Code, Instruction], Any]] = {
     "BINARY_SUBSCR": _Code.subscript, "BINARY_OP": _Code.binary, "COMPARE_OP": _Code.compare,
     "STORE_SUBSCR": _Code.assign_item, "IS_OP": _Code.is_same, "UNARY_NOT": _Code.negate,
     "GET_ITER": _Code.begin, "FOR_ITER": _Code.step, "TO_BOOL": lambda code, ins: None,
+    "BEFORE_WITH": _Code.enter, "SETUP_WITH": _Code.enter, "POP_BLOCK": lambda code, ins: None,
     "BINARY_SLICE": _gathering(lambda n: 3), "BUILD_SLICE": _gathering(lambda n: n),
     "BUILD_TUPLE": _Code.build_tuple, "BUILD_LIST": _Code.build_list, "LIST_EXTEND": _Code.extend,
     "CALL": _Code.call, "CALL_KW": _Code.call, "CALL_METHOD": _Code.call,

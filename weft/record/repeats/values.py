@@ -30,7 +30,7 @@ class Items:
 
 
 class Null:
-    """CPython's own marker beside a callable."""
+    """A marker of CPython's own: what stands beside a callable."""
 
 
 class Number(NamedTuple):
@@ -95,6 +95,7 @@ class Item(NamedTuple):
 
 
 DATA, INDEX, NULL = Data(), Number(None, ()), Null()
+EXIT = Null()  # what leaves the block of a `with` statement
 RESULT = Data()  # data that is not None
 
 
