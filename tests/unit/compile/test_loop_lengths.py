@@ -272,6 +272,50 @@ def test_rows_that_are_not_there_raise_as_in_eager_mode() -> None:
     assert len(run.entries) == 1
 
 
+class Settings:
+    dt = 0.1
+
+
+def test_numbers_of_the_index_and_of_a_setting_that_changes() -> None:
+    """One capture while the setting stays, one once it has changed; both serve all lengths, but where Python raises."""
+    settings = Settings()
+
+    def run(x: Any, h: Any, w: Any, scale: float) -> Any:
+        half, path = settings.dt * 0.5, []
+        for t in range(x.shape[0]):
+            time = (t + 0.5) * settings.dt
+            h = h + half * (weft.sin(w * time + x[t] * -(t * scale)) - h * (scale / (t + 1))) + (1 - time / scale)
+            path.append(h * half)
+        return weft.stack(path), h
+
+    def inverse(x: Any, h: Any, w: Any, scale: float) -> Any:
+        for t in range(x.shape[0]):
+            h = weft.tanh(h + w * x[t]) * (1 / (1.5 - t * settings.dt))
+        return h
+
+    def seen(function: Function, call: int, n: int, *more: float) -> list[Any]:
+        try:
+            return results(lambda *arguments: function(*arguments, *more), given(call, n))
+        except ZeroDivisionError:
+            return []
+
+    for function, scales in ((run, (1.0, 2.0, 3.0)), (inverse, (1.0, 1.0, 1.0))):
+        step = weft.compile(function)
+        for call, (n, scale) in enumerate(zip((11, 14, 12), scales, strict=True)):
+            settings.dt = (0.1, 0.05, 0.15)[call]
+            folded, eager = seen(step, call, n, scale), seen(function, call, n, scale)
+            for a, b in zip(folded, eager, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
+        assert len(step.entries) == 2
+        with weft.knobs(fold="off"):
+            unrolled = weft.compile(function)
+            settings.dt = 0.07
+            seen(unrolled, 3, 12, scales[0])
+            settings.dt = 0.08
+            bits = [[v.tobytes() for v in seen(f, 4, 12, scales[1])] for f in (step, unrolled)]
+        assert bits[0] == bits[1]
+
+
 def test_more_iterations_than_numbers_of_the_index_are_another_program() -> None:
     assert programs(with_a_first_iteration, (14, 20, 1100, 30)) == 2
 

@@ -4,6 +4,7 @@ the user's are followed too, operators and layers give data."""
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dis import Instruction
 from inspect import getattr_static
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 from weft.guards.rewrite import original
 from weft.record.repeats.for_statement import Unsteady
 from weft.record.repeats.objects import PLAIN_ACCESS, is_users
+from weft.record.repeats.tables import function_of_lifted
 from weft.record.repeats.values import DATA, RESULT, Data, Item, Items, Known, Number, is_numeric
 from weft.support import registry
 from weft.support.locations import is_internal
@@ -27,6 +29,7 @@ _PURE = frozenset(map(id, (
 )))  # fmt: skip
 _OF_ITEMS = frozenset(map(id, (len, range, zip, enumerate, reversed)))
 GRAD_MODES = (no_grad, enable_grad)  # which do nothing when they are made, and let no error pass
+OF_SIZES = frozenset((operator.add, operator.sub, operator.mul))  # which ask nothing of sizes
 _FACTORIES = "weft.layers.factories"
 
 
@@ -72,10 +75,7 @@ def result_of(
     if not is_operator and id(callee) not in _PURE:
         raise Unsteady
     if not is_operator and not named and all(map(is_numeric, arguments)) and Number in map(type, arguments):
-        number = Number(callee, tuple([v if type(v) is Number else v.value for v in arguments]))
-        if number.has_size:
-            raise Unsteady
-        return number
+        return number_of(callee, arguments)
     if is_operator:
         code.take(ins, arguments)
     else:
@@ -84,6 +84,20 @@ def result_of(
     for value in named.values():
         code.plain(value)
     return RESULT
+
+
+def number_of(function: Any, operands: Sequence[Any]) -> Number:
+    """What a function gives for numbers, of which some are computed of the index. Raises Unsteady where it is not known
+    of other iterations."""
+    number = Number(function, tuple([v if type(v) is Number else v.value for v in operands]))
+    if number.has_size and function not in OF_SIZES:
+        raise Unsteady
+    if not number.is_lifted:
+        return number
+    of_lifted = function_of_lifted(function)
+    if of_lifted is None or number.has_size:
+        raise Unsteady
+    return Number(of_lifted, number.args)
 
 
 def _of_items(code: Following, function: Any, arguments: list[Any]) -> Any:

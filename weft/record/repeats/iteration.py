@@ -15,6 +15,7 @@ from weft.ops.op import Op
 from weft.ops.overrides import plain_kinds
 from weft.ops.rules import Pointwise
 from weft.passes.fold.plan import takes_doubles
+from weft.record.numbers.sym_float import SymFloat
 from weft.record.repeats.pending import PendingState, PendingStorage
 from weft.record.symbolic import SymbolicPayload
 from weft.support.generated import function_factory
@@ -101,13 +102,24 @@ class Row(NamedTuple):
     dim: int
 
 
+class Lifted(NamedTuple):
+    """A lifted number that is the same value of the graph in every iteration."""
+
+    value: Any
+
+
 class Numbers:
     """A number of Python's in the place of a tensor, another one in each iteration. values: those so far."""
 
-    def __init__(self, values: Sequence[float]) -> None:
+    def __init__(self, values: Sequence[Any]) -> None:
         self.values = list(values)
 
-    def at(self, iteration: int) -> float:
+    @property
+    def is_lifted(self) -> bool:
+        """Whether they are lifted numbers."""
+        return type(self.values[0]) is SymFloat
+
+    def at(self, iteration: int) -> Any:
         """What it is in an iteration."""
         return self.values[iteration]
 
@@ -235,11 +247,15 @@ class Iteration:
     def _are_numbers(self, call: Call, values: Sequence[Any]) -> bool:
         """Whether an operand is another number in each iteration, for which a 0-dim tensor of float64 may stand."""
         op, kind = call.op, type(values[0])
-        if kind not in (int, float) or not isinstance(op.type, Pointwise) or op.scalar is None:
+        if kind is SymFloat and self.capture.repeats.is_over_size and _are_live(values):
+            is_same = len({v.value for v in values}) == 1
+        elif kind in (int, float):
+            is_same = len(set(map(memo_key, values))) == 1
+        else:
+            return False
+        if is_same or not isinstance(op.type, Pointwise) or op.scalar is None:
             return False
         if any(type(v) is not kind or (kind is int and abs(v) > EXACT) for v in values):
-            return False
-        if len(set(map(memo_key, values))) == 1:
             return False
         operands = [self.capture.tensors.payload_of(v).type for v in call.args if isinstance(v, Tensor)]
         return len(call.outs) == 1 and takes_doubles(call.out._data.type, operands)
@@ -254,6 +270,8 @@ class Iteration:
             return self._tensor(values)
         if any(type(v) is not type(first) for v in others):
             raise NoIteration
+        if type(first) is SymFloat and _are_live(values) and len({v.value for v in values}) == 1:
+            return Lifted(first)
         if type(first) is Expr and type(step := others[0] - first) is int and step:
             counted = Counted(first, step)
             if all(counted.is_at(v, i) for i, v in enumerate(values)):
@@ -377,6 +395,11 @@ def argument_of(
     return number(operand) if kind in (Counted, Numbers) else operand.value
 
 
+def _are_live(values: Sequence[Any]) -> bool:
+    """Whether they are lifted numbers of a capture that goes on."""
+    return all([type(v) is SymFloat and v.is_live for v in values])
+
+
 def _pending(
     number: int, out: Tensor, has_history: bool, kind: type[PendingStorage], name: Callable[[Any], str]
 ) -> Iterator[str]:
@@ -423,13 +446,17 @@ def _tests(operand: Any, text: str, name: Callable[[Any], str]) -> Iterator[str]
         yield f"{text} is p{operand.result}_{operand.ago}"
     elif kind is Fixed:
         yield f"{text} is {name(operand.value)}"
+    elif kind is Lifted:
+        yield f"type({text}) is {name(SymFloat)} and {text}.is_live and {text}.value is {name(operand.value.value)}"
     elif kind is Counted:
         if type(operand.begin) is int:
             yield f"type({text}) is int and {text} == {operand.begin} + {operand.step} * n"
         else:  # (the same for every size: nothing is asked)
             yield f"{name(operand.is_at)}({text}, n)"
     elif kind is Numbers:
-        yield f"type({text}) is {type(operand.values[0]).__name__}"
+        yield f"type({text}) is {name(type(operand.values[0]))}"
+        if operand.is_lifted:
+            yield f"{text}.is_live"
         if type(operand.values[0]) is int:
             yield f"-{EXACT} <= {text} <= {EXACT}"
     elif kind is Several:

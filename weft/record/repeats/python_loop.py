@@ -14,16 +14,18 @@ import numpy as np
 from weft.autograd.node import Edge
 from weft.autograd.record import gradient_edge
 from weft.guards.watching import quicken
-from weft.ir.builder import Builder
-from weft.ir.graph import Value
+from weft.ir.builder import REPEATABLE, Builder
+from weft.ir.graph import Node, Value
 from weft.ops.packet import aten
 from weft.ops.route import call as run_operator
 from weft.record.blocks.loops import Loop, Outcome, repeat
 from weft.record.blocks.memory import end_of
+from weft.record.numbers.sym_float import Values
 from weft.record.repeats.backward import RepeatedBackward, RowsBackward
 from weft.record.repeats.for_statement import LATE, is_item_of_loop
 from weft.record.repeats.iteration import Before, Counted, Fixed, Iteration, Numbers, PlannedCall, Row, argument_of
 from weft.record.repeats.pending import PendingStorage, make_pending, storage_class
+from weft.record.repeats.tables import Table
 from weft.record.restart import Restart
 from weft.record.symbolic import SymbolicPayload
 from weft.support.knobs import knobs
@@ -31,7 +33,9 @@ from weft.tensor.backend import tensors_in
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
+from weft.types.dims import Dim, evaluate
 from weft.types.sym import IntLike, SymInt, to_dim, wrap
+from weft.types.tensor_type import FLOAT
 
 if TYPE_CHECKING:
     from weft.record.capture import Capture
@@ -57,7 +61,7 @@ class PythonLoop:
         self._hook = hook if IS_SLOW_UNDER_PROFILE else None
         self.predicted: Iterable[Any] = iteration.comparing(self, self._classes, getattr(self._hook, "install", None))
         self.trip: SymInt | None = None
-        self._tables: dict[Any, list[float]] = {}
+        self._tables: dict[Any, Table] = {}
         self.guards = len(capture.env.guards)
         self._single: dict[tuple[int, int], Tensor] = {}  # results by iteration and number, that have a tensor
         self._rows: dict[int, Any] = {}  # by result, a tensor for each iteration
@@ -91,6 +95,8 @@ class PythonLoop:
         """Whether a loop is better than its iterations one by one: few calls are soon compiled, and run faster as few
         kernels."""
         fewest, least = ALL if knobs.fold == "all" else (FEWEST, LEAST)
+        if self.trip is None and any(o.is_lifted for o in self.numbers):
+            return False
         enough = self.trip is not None or (self.iterations - 1) * self.iteration.period >= least
         return self.iterations >= fewest and enough and self._has_rows()
 
@@ -153,7 +159,7 @@ class PythonLoop:
         """The operands that are another number in each iteration."""
         return [o for call in self.iteration.calls for o in call.operands if type(o) is Numbers]
 
-    def serve(self, trip: SymInt, least: int, tables: dict[Numbers, list[float]]) -> bool:
+    def serve(self, trip: SymInt, least: int, tables: dict[Numbers, Table]) -> bool:
         """Record it as a loop of as many iterations as a size says, `least` or more. False where it is no loop. tables:
         by number, what it is in iterations of other sizes too: the program serves as many as there are."""
         env = self.capture.env
@@ -164,11 +170,23 @@ class PythonLoop:
         env.take_back(self.guards)
         if env.less(to_dim(trip), max(least, LATE)) or not self._are_there(trip):
             return False
-        if any(env.less(len(table), to_dim(trip + 1)) for table in tables.values()):
+        if any(env.less(table.length, to_dim(trip + 1)) for table in tables.values()):
+            return False
+        if not all([self._stays_finite(table, to_dim(trip)) for table in tables.values() if table.is_lifted]):
             return False
         self.trip, self._tables = trip, tables
         self.capture.repeats.end()
         return self.trip is not None
+
+    def _stays_finite(self, table: Table, trip: Dim) -> bool:
+        """Whether a table of lifted numbers is finite in all iterations, which calls of the program ask."""
+        is_finite = table.is_finite()
+
+        def holds(values: Values) -> bool:
+            return is_finite(values, 1 + int(evaluate(trip, values)))
+
+        state = self.capture.python_state
+        return state.example_of(holds) and state.ask_number(holds, "a number that is computed of a loop's index")
 
     @staticmethod
     def _goes_on(place: Counted) -> bool:
@@ -224,10 +242,18 @@ class PythonLoop:
     def _take_back(self) -> bool:
         """Take the recorded iterations out of the graph: the loop does them too. What they gave is pending."""
         builder, nodes = self.capture.recorder.builder, self.iteration.nodes
-        if builder is not self.capture.recorder.root or len(builder.nodes) != nodes.stop:
+        kept = [node for node in builder.nodes[nodes.start :] if _is_of_numbers(node)]
+        gone = set(builder.nodes[nodes.start : nodes.stop]).difference(kept)
+        if (
+            builder is not self.capture.recorder.root or len(builder.nodes) != nodes.start + len(gone) + len(kept)
+            or any(value.node in gone for node in kept for value in node.needs())
+        ):
             return False
         histories = self.capture.recorder.histories
         taken = builder.take_back(nodes.start)
+        for node in kept:  # (Python may still have what they gave)
+            taken.remove(node)
+            builder.adopt(node)
         for node in taken:
             histories.of.pop(node, None)
         for calls in self.iteration.iterations:
@@ -309,8 +335,9 @@ class PythonLoop:
 
     def _stacked_numbers(self, numbers: Numbers) -> Tensor:
         table = self._tables.get(numbers)
-        values = self._constant(numbers.values[: self.iterations] if table is None else table)
-        return values if table is None else aten.slice(values, 0, 0, self.count, 1)
+        if table is None:
+            return self._constant(numbers.values[: self.iterations])
+        return aten.slice(table.tensor(self._constant), 0, 0, self.count, 1)  # type: ignore[no-any-return]
 
     def _constant(self, values: Sequence[float]) -> Tensor:
         return self.capture.tensors.fresh(self.capture.recorder.builder.constant(np.array(values, np.float64)))
@@ -397,10 +424,17 @@ class PythonLoop:
         def number(o: Any) -> Any:
             table = self._tables.get(o)
             at = self._number(iteration)
-            return wrap(o.at(at), self.capture.env) if table is None else aten.select(self._constant(table), 0, at)
+            if table is None:
+                return wrap(o.at(at), self.capture.env)
+            return aten.select(table.tensor(self._constant), 0, at)
 
         same = partial(self.result, iteration)
         return self._run(call, tuple([argument_of(o, same, before, number) for o in call.operands]))
+
+
+def _is_of_numbers(node: Node) -> bool:
+    """Whether it computes a number of Python's of others."""
+    return node.op.effect in REPEATABLE and not node.blocks and all(v.type is FLOAT for v in node.outputs)
 
 
 def _both_ways(rows: Sequence[Row]) -> bool:

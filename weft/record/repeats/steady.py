@@ -21,7 +21,8 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from weft.guards.rewrite import original
-from weft.record.repeats.called import GRAD_MODES, result_of
+from weft.record.numbers.sym_float import SymFloat
+from weft.record.repeats.called import GRAD_MODES, OF_SIZES, number_of, result_of
 from weft.record.repeats.for_statement import (
     ForStatement,
     Unsteady,
@@ -67,7 +68,7 @@ from weft.types.sym import SymInt, to_dim
 _STEPS = 20_000  # instructions that are followed
 _OF_CONTAINERS = frozenset((*dir(list), *dir(dict))) - set(dir(object)) - {"__add__", "__mul__"}
 _IN_PLACE = "="
-_OF_SIZES = frozenset("+-*")  # which ask nothing of sizes
+_OF_LIFTED = frozenset("+-*/")  # of numbers that stay the same
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 Mark = tuple[CodeType, int]  # an instruction
 _END = 1 + (sys.version_info >= (3, 13))  # instructions that take an iterator off the stack, which FOR_ITER has done
@@ -372,15 +373,17 @@ class _Code:
         a, b = self.pops(2)
         sign = _OLDER_SIGNS.get(ins.opname, ins.argrepr)
         if all(map(is_numeric, (a, b))) and Number in (type(a), type(b)):
-            number = Number(function_of(sign), tuple([v if type(v) is Number else v.value for v in (a, b)]))
-            if number.has_size and sign not in _OF_SIZES:
-                raise Unsteady
-            self.stack.append(number)
+            self.stack.append(number_of(function_of(sign), (a, b)))
+            return
+        if sign in _OF_LIFTED and all(map(is_numeric, (a, b))) and SymFloat in (type(a.value), type(b.value)):
+            self.stack.append(Known(function_of(sign)(a.value, b.value)))
             return
         if type(a) is Known and type(b) is Known and is_number(a.value) and is_number(b.value):
             self.stack.append(Known(computed(sign, a.value, b.value)))
             return
-        if sign in _OF_SIZES and type(a) is Known and type(b) is Known and is_size(a.value) and is_size(b.value):
+        if type(a) is Known and type(b) is Known and is_size(a.value) and is_size(b.value) and (
+            function_of(sign) in OF_SIZES
+        ):
             self.stack.append(Known(function_of(sign)(a.value, b.value)))
             return
         if sign.endswith(_IN_PLACE) and ins.opname == "BINARY_OP":
@@ -407,6 +410,8 @@ class _Code:
         """The negative of something."""
         if type(self.stack[-1]) is Number:
             self.stack.append(Number(operator.neg, (self.pop(),)))
+        elif type(self.stack[-1]) is Known and type(self.stack[-1].value) is SymFloat:
+            self.stack.append(Known(-self.pop().value))
         else:
             self.gather(1)
 

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from weft.record.numbers.sym_float import SymFloat
 from weft.record.repeats.objects import is_tensor
 from weft.tensor.capture import Index
 from weft.types.sym import SymInt
@@ -61,6 +62,11 @@ class Number(NamedTuple):
         return any(v.has_size if type(v) is Number else type(v) is SymInt for v in self.args)
 
     @property
+    def is_lifted(self) -> bool:
+        """Whether it is computed of lifted numbers too."""
+        return any(v.is_lifted if type(v) is Number else type(v) is SymFloat for v in self.args)
+
+    @property
     def is_place(self) -> bool:
         """Whether it is the index, or its negative, and an integer or a size that stays the same."""
         if self.function is None:
@@ -100,9 +106,9 @@ RESULT = Data()  # data that is not None
 
 
 def is_numeric(value: Any) -> bool:
-    """Whether it stands for a number: one that is computed of the index, or an int, a float or a size that stays the
-    same."""
-    return type(value) is Number or (type(value) is Known and type(value.value) in (int, float, SymInt))
+    """Whether it stands for a number: one that is computed of the index, or an int, a float, a size or a lifted number
+    that stays the same."""
+    return type(value) is Number or (type(value) is Known and type(value.value) in (int, float, SymInt, SymFloat))
 
 
 def of_state(value: Any) -> Any:
