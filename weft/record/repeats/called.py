@@ -4,7 +4,6 @@ the user's are followed too, operators and layers give data."""
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Mapping, Sequence
 from dis import Instruction
 from inspect import getattr_static
@@ -13,13 +12,15 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any, Protocol
 
 from weft.guards.rewrite import original
+from weft.record.numbers.sym_float import SymFloat
 from weft.record.repeats.for_statement import Unsteady
-from weft.record.repeats.objects import PLAIN_ACCESS, is_users
+from weft.record.repeats.objects import PLAIN_ACCESS, computed, function_of, is_number, is_users
 from weft.record.repeats.tables import function_of_lifted
 from weft.record.repeats.values import DATA, RESULT, Data, Item, Items, Known, Number, is_numeric
 from weft.support import registry
 from weft.support.locations import is_internal
 from weft.tensor.modes import enable_grad, no_grad
+from weft.types.sym import SymInt
 
 _DEPTH = 8  # of the user's functions in each other
 _MOST = 20_000  # items
@@ -29,7 +30,8 @@ _PURE = frozenset(map(id, (
 )))  # fmt: skip
 _OF_ITEMS = frozenset(map(id, (len, range, zip, enumerate, reversed)))
 GRAD_MODES = (no_grad, enable_grad)  # which do nothing when they are made, and let no error pass
-OF_SIZES = frozenset((operator.add, operator.sub, operator.mul))  # which ask nothing of sizes
+_OF_SIZES = ("+", "-", "*")  # which ask nothing of sizes
+_OF_LIFTED = ("+", "-", "*", "/")
 _FACTORIES = "weft.layers.factories"
 
 
@@ -86,11 +88,26 @@ def result_of(
     return RESULT
 
 
+def combined(sign: str, a: Any, b: Any) -> Any:
+    """What an operator gives for two numbers; None where one is none, or the result is data. Raises Unsteady."""
+    if not (is_numeric(a) and is_numeric(b)):
+        is_known = type(a) is Known and type(b) is Known and is_number(a.value) and is_number(b.value)
+        return Known(computed(sign, a.value, b.value)) if is_known else None
+    if Number in (type(a), type(b)):
+        return number_of(function_of(sign), (a, b))
+    kinds = {type(a.value), type(b.value)}
+    if SymFloat in kinds:
+        return Known(function_of(sign)(a.value, b.value)) if sign in _OF_LIFTED else None
+    if SymInt not in kinds:
+        return Known(computed(sign, a.value, b.value))
+    return Known(function_of(sign)(a.value, b.value)) if sign in _OF_SIZES and float not in kinds else None
+
+
 def number_of(function: Any, operands: Sequence[Any]) -> Number:
     """What a function gives for numbers, of which some are computed of the index. Raises Unsteady where it is not known
     of other iterations."""
     number = Number(function, tuple([v if type(v) is Number else v.value for v in operands]))
-    if number.has_size and function not in OF_SIZES:
+    if number.has_size and function not in map(function_of, _OF_SIZES):
         raise Unsteady
     if not number.is_lifted:
         return number

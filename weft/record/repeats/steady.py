@@ -22,7 +22,7 @@ from typing import Any
 
 from weft.guards.rewrite import original
 from weft.record.numbers.sym_float import SymFloat
-from weft.record.repeats.called import GRAD_MODES, OF_SIZES, number_of, result_of
+from weft.record.repeats.called import GRAD_MODES, combined, result_of
 from weft.record.repeats.for_statement import (
     ForStatement,
     Unsteady,
@@ -33,10 +33,8 @@ from weft.record.repeats.for_statement import (
 )
 from weft.record.repeats.objects import (
     computed,
-    function_of,
     is_data,
     is_number,
-    is_size,
     is_tensor,
     item,
     items_of,
@@ -57,7 +55,6 @@ from weft.record.repeats.values import (
     Method,
     Number,
     has_index,
-    is_numeric,
     of_item,
     of_state,
 )
@@ -68,7 +65,6 @@ from weft.types.sym import SymInt, to_dim
 _STEPS = 20_000  # instructions that are followed
 _OF_CONTAINERS = frozenset((*dir(list), *dir(dict))) - set(dir(object)) - {"__add__", "__mul__"}
 _IN_PLACE = "="
-_OF_LIFTED = frozenset("+-*/")  # of numbers that stay the same
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 Mark = tuple[CodeType, int]  # an instruction
 _END = 1 + (sys.version_info >= (3, 13))  # instructions that take an iterator off the stack, which FOR_ITER has done
@@ -372,19 +368,9 @@ class _Code:
         """An operator of two operands."""
         a, b = self.pops(2)
         sign = _OLDER_SIGNS.get(ins.opname, ins.argrepr)
-        if all(map(is_numeric, (a, b))) and Number in (type(a), type(b)):
-            self.stack.append(number_of(function_of(sign), (a, b)))
-            return
-        if sign in _OF_LIFTED and all(map(is_numeric, (a, b))) and SymFloat in (type(a.value), type(b.value)):
-            self.stack.append(Known(function_of(sign)(a.value, b.value)))
-            return
-        if type(a) is Known and type(b) is Known and is_number(a.value) and is_number(b.value):
-            self.stack.append(Known(computed(sign, a.value, b.value)))
-            return
-        if type(a) is Known and type(b) is Known and is_size(a.value) and is_size(b.value) and (
-            function_of(sign) in OF_SIZES
-        ):
-            self.stack.append(Known(function_of(sign)(a.value, b.value)))
+        number = combined(sign, a, b)
+        if number is not None:
+            self.stack.append(number)
             return
         if sign.endswith(_IN_PLACE) and ins.opname == "BINARY_OP":
             raise Unsteady
