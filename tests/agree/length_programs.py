@@ -68,6 +68,7 @@ _BEHIND = (
 )  # fmt: skip
 _JOINED = ("weft.stack(out)", "weft.cat(out)", "weft.stack(out, 1)", "weft.stack(out, dim=-1)",
            "weft.stack(out[1:])", "weft.cat(out[2:], 0)",
+           "weft.stack(out[:-1])", "weft.cat(out[3:-2])",
            "weft.cumsum(weft.stack(out), 0)")  # fmt: skip
 _PREAMBLE = """
 class Box:

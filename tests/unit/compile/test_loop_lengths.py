@@ -174,6 +174,28 @@ def test_one_program(function: Function) -> None:
     programs(function, (SHORT[0], LONG[0], *SHORT[1:], LONG[1]))
 
 
+def with_parts_of_lists(x: Any, h: Any, w: Any) -> Any:
+    path, roots, other = [h], [], []
+    for t in range(x.shape[0]):
+        path.append(h)
+        roots.append(weft.sqrt(h - h + max(t - 3, 0)))
+        h = weft.tanh(h * w + x[t])
+        other.append(h)
+    return weft.stack(path[3:]), weft.cat(other[:-1]), h, other[-2], weft.stack(roots[4:-2])
+
+
+def test_parts_of_lists() -> None:
+    """Nothing flows into the others, where a zero times infinity would be NaN."""
+    assert programs(with_parts_of_lists, LONG[:3]) == 1
+    programs(with_parts_of_lists, (9, 14, 8))
+    bits = []
+    for fold in ("on", "off"):
+        with weft.knobs(fold=fold):
+            step = weft.compile(with_parts_of_lists)
+            bits.append([v.tobytes() for v in results(step, given(0, 12))])
+    assert bits[0] == bits[1]
+
+
 def over_many_lines(x: Any, h: Any, w: Any) -> Any:
     for t in range(x.shape[0]):
         h = weft.tanh(h * w + x[t]) + w * 0.1 - weft.sin(h * 0.5 + weft.cos(h * 0.25 + weft.sin(h * w) * 0.5) * 0.5)

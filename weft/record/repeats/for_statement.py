@@ -222,7 +222,8 @@ _OWN_REFERENCES = _own_references()  # where there is none but the name's
 
 
 def _end_of_slice(steps: Sequence[dis.Instruction], i: int) -> int:
-    """Where the code goes on that takes the items from a constant number on of the list before it; i if it does not."""
+    """Where the code goes on that takes the items from a constant number on of the list before it, all or all but one
+    of the last; i if it does not."""
     ends = [steps[i + n].opname for n in range(min(4, len(steps) - i))]
     keys = [ins.argval for ins, name in zip(steps[i:], ends, strict=False) if name in _CONSTANTS][:2]
     if type(keys[0] if keys else None) is slice:
@@ -232,7 +233,8 @@ def _end_of_slice(steps: Sequence[dis.Instruction], i: int) -> int:
         start, stop = keys if len(keys) == 2 else (0, 0)
         is_short = ends[2:3] == ["BINARY_SLICE"]
         is_slice, count = is_short or ends[2:] == ["BUILD_SLICE", "BINARY_SUBSCR"], 3 if is_short else 4
-    return i + count if is_slice and stop is None and (start is None or (type(start) is int and start >= 0)) else i
+    is_whole = stop is None or is_late(stop)
+    return i + count if is_slice and is_whole and (start is None or (type(start) is int and start >= 0)) else i
 
 
 def _called_with(steps: Sequence[dis.Instruction], i: int) -> tuple[str, str | None]:

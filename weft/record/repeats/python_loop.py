@@ -65,6 +65,7 @@ class PythonLoop:
         self.guards = len(capture.env.guards)
         self._single: dict[tuple[int, int], Tensor] = {}  # results by iteration and number, that have a tensor
         self._rows: dict[int, Any] = {}  # by result, a tensor for each iteration
+        self._heads: dict[int, int] = {}  # by result, how many of the first iterations have a tensor of their own
         self._last: dict[tuple[int, int], Tensor] = {}  # what the loop carries to its end, by iteration and number
         self._body: list[tuple[Value, Edge | None]] = []  # what each result is in the loop's block
         self._history: RepeatedBackward | None = None
@@ -370,21 +371,27 @@ class PythonLoop:
         if self.trip is None:
             return rows[iteration]  # type: ignore[no-any-return]
         self._number(iteration)  # (the first rows are one tensor)
-        return aten.select(rows[LATE + 1 - (self.iterations - iteration)], 0, 0)  # type: ignore[no-any-return]
+        return aten.select(rows[iteration - self.iterations], 0, 0)  # type: ignore[no-any-return]
 
-    def _all(self, number: int) -> Any:
+    def has_more_than(self, count: int) -> bool:
+        """Whether the program has more iterations, of a loop of a size."""
+        return not self.capture.env.less(to_dim(self.count), count + 1)
+
+    def _all(self, number: int, head: int = 0) -> Any:
         """A result: a tensor for each iteration; of a loop of a size one for all but the last iterations, and one for
-        each of those."""
+        each of those. head: for how many of the first ones there is another one, where nobody has asked before."""
         rows = self._rows.get(number)
         if rows is None:
             assert self._history is not None
             stacked = self._history.rows(*self._body[number], self._oldest(number))
+            heads = [head] if head else []
             rows = self._rows[number] = (
                 aten.unbind(stacked, 0) if self.trip is None
-                else aten.split_with_sizes(stacked, (self.trip - LATE, *[1] * LATE), 0)
+                else aten.split_with_sizes(stacked, (*heads, self.trip - LATE - head, *[1] * LATE), 0)
             )
+            self._heads[number] = head
             if stacked.requires_grad:
-                RowsBackward(stacked, rows)
+                RowsBackward(stacked, rows, head)
         return rows
 
     def _oldest(self, number: int) -> tuple[int, int] | None:
@@ -400,17 +407,23 @@ class PythonLoop:
         assert oldest is not None
         return oldest[0], oldest[1] - begin.ago
 
-    def joined(self, number: int, last: Sequence[Tensor]) -> list[Tensor]:
-        """A result in all iterations of a loop of a size, as pieces with a row for each. last: the tensors that stand
-        for it in the last iterations."""
+    def joined(self, number: int, first: int, last: Sequence[Tensor]) -> list[Tensor]:
+        """A result of a loop of a size, from an iteration on, as pieces with a row for each. last: the tensors that
+        stand for it in the last iterations; they may be less than LATE. Raises Restart where it has another first
+        piece."""
         self.capture.repeats.has_recorded = True
         with self._as_predicted(), self.capture.repeats.resting(), self.capture.recorder.outermost():
-            pieces = list(self._all(number))
-            for i, tensor in enumerate(last, -len(last)):
+            pieces = list(self._all(number, first))
+            if first:
+                if self._heads[number] != first:
+                    raise Restart(counted=True)
+                del pieces[0]
+            del pieces[len(pieces) - LATE + len(last) :]
+            for i, tensor in enumerate(last, -LATE):
                 is_own = self.result_of(tensor) == (self.iterations + i, number)
                 single = self._last.get((self.iterations + i, number)) if is_own else tensor
                 if single is not None:
-                    pieces[i] = aten.unsqueeze(single, 0)
+                    pieces[i + LATE - len(last)] = aten.unsqueeze(single, 0)
         return pieces
 
     def _run_in(self, iteration: int, call: PlannedCall) -> tuple[Tensor, ...]:
