@@ -116,8 +116,8 @@ class Numbers:
 
     @property
     def is_lifted(self) -> bool:
-        """Whether they are lifted numbers."""
-        return type(self.values[0]) is SymFloat
+        """Whether they are lifted numbers, or sizes."""
+        return type(self.values[0]) in (SymFloat, Expr)
 
     def at(self, iteration: int) -> Any:
         """What it is in an iteration."""
@@ -249,7 +249,7 @@ class Iteration:
         op, kind = call.op, type(values[0])
         if kind is SymFloat and self.capture.repeats.is_over_size and _are_live(values):
             is_same = len({v.value for v in values}) == 1
-        elif kind in (int, float):
+        elif kind in (int, float) or (kind is Expr and self.capture.repeats.is_over_size):
             is_same = len(set(map(memo_key, values))) == 1
         else:
             return False
@@ -455,7 +455,7 @@ def _tests(operand: Any, text: str, name: Callable[[Any], str]) -> Iterator[str]
             yield f"{name(operand.is_at)}({text}, n)"
     elif kind is Numbers:
         yield f"type({text}) is {name(type(operand.values[0]))}"
-        if operand.is_lifted:
+        if type(operand.values[0]) is SymFloat:
             yield f"{text}.is_live"
         if type(operand.values[0]) is int:
             yield f"-{EXACT} <= {text} <= {EXACT}"

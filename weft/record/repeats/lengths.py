@@ -215,8 +215,6 @@ class LoopOverSize:
         """What the numbers that iterations have as operands are in them, and in those of other sizes; None where it is
         not known of one which number of the index it is."""
         assert self._first is not None
-        if self._is_down:
-            return None if loop.numbers or self._first.numbers else {}
         uses = {mark: list(each) for mark, each in self._first.numbers.items()}
         tables: dict[Numbers, Table] = {}
         (before, calls), _ = self._seen[0]
@@ -228,7 +226,7 @@ class LoopOverSize:
                 numbers = uses[mark].pop(0) if uses.get(mark) else []
                 if self._index is None or len(numbers) != len(operands):
                     return None
-                first = self._index.begin + before - (i < calls)
+                first = self._index.begin + (before - (i < calls)) * self._index.step
                 tables.update((o, table_of(n, first, o.values)) for n, o in zip(numbers, operands, strict=True))
         is_known = all(table.length > loop.iterations for table in tables.values())
         return tables if is_known and not any(uses.values()) else None

@@ -173,18 +173,21 @@ class PythonLoop:
             return False
         if any(env.less(table.length, to_dim(trip + 1)) for table in tables.values()):
             return False
-        if not all([self._stays_finite(table, to_dim(trip)) for table in tables.values() if table.is_lifted]):
-            return False
+        for i, call in enumerate(self.iteration.calls):
+            count = to_dim(trip + (i < self.calls))
+            own = [tables[o] for o in call.operands if type(o) is Numbers]
+            if not all([self._stays_finite(table, count) for table in own if table.is_lifted]):
+                return False
         self.trip, self._tables = trip, tables
         self.capture.repeats.end()
         return self.trip is not None
 
-    def _stays_finite(self, table: Table, trip: Dim) -> bool:
-        """Whether a table of lifted numbers is finite in all iterations, which calls of the program ask."""
+    def _stays_finite(self, table: Table, count: Dim) -> bool:
+        """Whether a table of lifted numbers is finite in so many iterations, which calls of the program ask."""
         is_finite = table.is_finite()
 
         def holds(values: Values) -> bool:
-            return is_finite(values, 1 + int(evaluate(trip, values)))
+            return is_finite(values, evaluate(count, values))
 
         state = self.capture.python_state
         return state.example_of(holds) and state.ask_number(holds, "a number that is computed of a loop's index")

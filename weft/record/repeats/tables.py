@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from weft.record.repeats.iteration import EXACT
 from weft.record.repeats.values import Number
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
+from weft.types.dims import Expr, evaluate
+from weft.types.sym import SymInt, to_dim
 
 _MOST = 1024  # iterations of which numbers of the index are computed
 _ERRORS = (ArithmeticError, ValueError, TypeError)
@@ -29,7 +32,7 @@ def _divided(a: Any, b: Any) -> Any:
 
 
 _OPERATORS = {f: f for f in (operator.add, operator.sub, operator.mul, operator.neg)}
-_OPERATORS[operator.truediv] = _divided
+_OPERATORS.update({operator.truediv: _divided, _divided: _divided})
 
 
 def function_of_lifted(function: Any) -> Callable[..., Any] | None:
@@ -78,6 +81,8 @@ class Table:
 
 def _compute_of(number: Any) -> Any:
     """What computes a lifted number; others as they are. (Behind its capture it is that of the call.)"""
+    if type(number) is SymInt:
+        return partial(evaluate, number.expr)
     return number.compute if type(number) is SymFloat else number
 
 
@@ -95,31 +100,46 @@ def _computed(
     return apply(function, *[_computed(each, constant, number, apply) for each in operands])
 
 
-def table_of(number: Number, first: int, values: Sequence[Any]) -> Table:
+def table_of(number: Number, first: Any, values: Sequence[Any]) -> Table:
     """What a number of the index is from one index on, as far as it may be an operand in the place of those that
-    iterations have had; one of no length if it is not these."""
-    indices = range(first, first + max(_MOST, 2 * len(values)))
-    if type(values[0]) is SymFloat:
+    iterations have had; one of no length if it is not these. first: a size where the index is counted down."""
+    length, is_down = max(_MOST, 2 * len(values)), type(first) is SymInt
+    if type(values[0]) in (SymFloat, Expr):
+        step = -1 if is_down else 1
         try:  # (the same computation of the same numbers is the same value of the graph)
-            is_same = all(_is_same_number(number.at(i), value) for i, value in zip(indices, values, strict=False))
+            if all(_is_same_number(number.at(first + i * step), value) for i, value in enumerate(values)):
+                return Table(_down(number, first, length), length) if is_down else _lifted(number, first, length)
         except _ERRORS:
-            is_same = False
-        return _lifted(number, indices) if is_same else Table([], 0)
+            pass
+        return Table([], 0)
+    if is_down:
+        return Table([], 0)
+    indices = range(first, first + length)
     column = _values(number, indices, type(values[0]))
     is_same = [memo_key(value) for value in column[: len(values)]] == [memo_key(value) for value in values]
     return Table(column, len(column) if is_same else 0)
 
 
 def _is_same_number(a: Any, b: Any) -> bool:
-    return type(a) is SymFloat and a.value is b.value
+    return a.value is b.value if type(a) is SymFloat is type(b) else type(a) is SymInt and bool(to_dim(a) == b)
 
 
-def _lifted(number: Number, indices: range) -> Table:
+def _down(number: Number, first: SymInt, length: int) -> Any:
+    """The column of a number whose index is counted down. Raises ValueError where tensors do not compute it."""
+    if number.function is None:
+        return operator.sub, first, list(range(length))
+    function = function_of_lifted(number.function)
+    if function is None:
+        raise ValueError
+    return function, *[_down(each, first, length) if type(each) is Number else each for each in number.args]
+
+
+def _lifted(number: Number, first: int, most: int) -> Table:
     if not number.is_lifted:
-        column = _values(number, indices, None)
+        column = _values(number, range(first, first + most), None)
         return Table(column, len(column))
-    tables = [_lifted(each, indices) if type(each) is Number else each for each in number.args]
-    length = min([each.length for each in tables if type(each) is Table], default=len(indices))
+    tables = [_lifted(each, first, most) if type(each) is Number else each for each in number.args]
+    length = min([each.length for each in tables if type(each) is Table], default=most)
     columns = [each.column if type(each) is Table else each for each in tables]
     return Table((number.function, *columns), length)
 

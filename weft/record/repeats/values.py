@@ -41,8 +41,8 @@ class Number(NamedTuple):
     function: Callable[..., Any] | None
     args: tuple[Any, ...]
 
-    def at(self, index: int) -> Any:
-        """What it is for an index."""
+    def at(self, index: Any) -> Any:
+        """What it is for an index, which may be a size."""
         if self.function is None:
             return index
         return self.function(*[each.at(index) if type(each) is Number else each for each in self.args])
