@@ -184,13 +184,14 @@ def uses_of_list(statement: ForStatement, frame: FrameType, name: str) -> Iterat
     steps = instructions(code)
     for i, ins in enumerate(steps):
         is_read = name in _names(ins) and ins.opname not in ("STORE_FAST", "STORE_FAST_STORE_FAST")
-        if is_read and not _appends(steps, i) and not _takes_late_item(steps, i):
+        if is_read and not _appends(steps, i) and not _takes_late_item(steps, i, name):
             yield _called_with(steps, i)
 
 
-def _takes_late_item(steps: Sequence[dis.Instruction], i: int) -> bool:
-    """Whether an instruction loads a local list for one of its last items."""
-    if not steps[i].opname.startswith("LOAD_FAST") or len(_names(steps[i])) != 1:
+def _takes_late_item(steps: Sequence[dis.Instruction], i: int, name: str) -> bool:
+    """Whether an instruction loads a local list for one of its last items (behind another name, perhaps)."""
+    names = _names(steps[i])
+    if not steps[i].opname.startswith("LOAD_FAST") or names[-1] != name or names.count(name) != 1:
         return False
     key, end = steps[i + 1], steps[i + 2]
     is_item = end.opname == "BINARY_SUBSCR" or (end.opname == "BINARY_OP" and end.argrepr == "[]")
