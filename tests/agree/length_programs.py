@@ -47,13 +47,15 @@ _SAME = (
     "for layer in net: s0 = layer(s0)", "for i in range(3): s0 = s0 * .5 + y * i",
     "for i, layer in enumerate(net): pair[i] = layer(pair[i] + s0)\ns0 = pair[1] * .5",
     "new = []\nfor a, b in zip(both, (.5, .25)):\n    new.append(a * b + s0)\nboth = new; s0 = both[0]",
+    "with weft.no_grad():\n    v = v * .9 + s0 * .1\ns0 = s0 + v",
     "stages = [s0]\nfor i in range(2): stages.append(weft.sin(stages[-1]))\ns0 = stages[0] * .5 + stages[2]",
 )  # fmt: skip
 # lines with numbers of the index that are the same computation in every iteration
 _SAME_BY_INDEX = (
     "s0 = s0 + y * t * .01", "s0 = s0 * .97 ** t", "s0 = s0 / (t + 1)", "if t > 0: s0 = s0 * .5", "s0 = s0 * rate(t)",
     "loss = loss + s0.sum() * math.exp(-t / 9)", "later = t + 1; s0 = weft.add(s0, later * .1)",
-    "s0 = s0 * .5 if t else s0 + p", "s0 = s0 - max(t, 4) * .01\nif t == 0: s0 = s0 * 2",
+    "s0 = s0 + y * (t * rates.dt) - rates.dt / (t + 1)", "s0 = s0 * .5 if t else s0 + p",
+    "s0 = s0 - max(t, 4) * .01\nif t == 0: s0 = s0 * 2",
 )  # fmt: skip
 # lines with branches of the index of a loop that counts down
 _SAME_GOING_DOWN = (
@@ -66,6 +68,7 @@ _BEHIND = (
 )  # fmt: skip
 _JOINED = ("weft.stack(out)", "weft.cat(out)", "weft.stack(out, 1)", "weft.stack(out, dim=-1)",
            "weft.stack(out[1:])", "weft.cat(out[2:], 0)",
+           "weft.stack(out[:-1])", "weft.cat(out[3:-2])",
            "weft.cumsum(weft.stack(out), 0)")  # fmt: skip
 _PREAMBLE = """
 class Box:
@@ -88,6 +91,9 @@ def rate(t):
     return .9 ** t if t > 1 else .5
 def late(v, t):
     return v * 2 if t > 12 else v
+class Rates:
+    dt = .01
+rates = Rates()
 net = weft.nn.Sequential(weft.nn.Linear(WIDTH, WIDTH), weft.nn.Tanh()).to(DTYPE)
 """.strip()
 
@@ -101,12 +107,14 @@ class LengthProgram:
     width: int
     seed: int
     is_one: bool
+    rates: Any = None  # an object of the latest function's that it reads a number of, another one in each call
 
     def function(self) -> Any:
         """The function, and what it has parameters in, new."""
         weft.manual_seed(self.seed)
         names: dict[str, Any] = {"weft": weft, "math": math, "WIDTH": self.width, "DTYPE": weft.float64}
         exec(compile(self.source, f"<lengths {self.seed}>", "exec"), names)
+        self.rates = names["rates"]
         return names["step"], list(names["net"].parameters())
 
     def arguments(self, call: int, length: int) -> tuple[Any, ...]:
@@ -115,6 +123,7 @@ class LengthProgram:
         sizes = ((self.width,), (length, self.width), (self.width, self.width), (self.width,))
         wanted = (True, self.seed % 2 == 0, True, False)
         arrays = [rng.normal(size=s) * (.3 if i == 2 else 1.) for i, s in enumerate(sizes)]
+        self.rates.dt = 0.01 * (1 + call % 3)
         steps = max(0, length - 2) if "range(steps)" in self.source else 3
         return (*[weft.tensor(a, requires_grad=w) for a, w in zip(arrays, wanted, strict=True)], steps)
 

@@ -19,6 +19,7 @@ from weft.guards.watching import unwatched
 from weft.ir.builder import Builder
 from weft.ir.graph import Value
 from weft.ops.op import Op
+from weft.ops.packet import aten
 from weft.record.backend import CaptureBackend
 from weft.record.blocks.memory import OpenBlock
 from weft.record.evaluator import OpaqueEvaluator
@@ -31,6 +32,7 @@ from weft.record.python_calls import PythonCalls
 from weft.record.recorder import GraphRecorder, paused, refusal
 from weft.record.repeats.each_call import EachCall
 from weft.record.repeats.pending import take_recorded
+from weft.record.symbolic import SymbolicPayload
 from weft.record.tensors import SymbolicTensors
 from weft.record.wrapper_gradients import WrapperGradients
 from weft.record.writes import Writes
@@ -47,6 +49,7 @@ from weft.types.shape_env import ShapeEnv
 from weft.types.sym import to_dim
 
 R = TypeVar("R")
+DETACH = aten.detach.default.op
 _STRANGE_STATE = (
     "a compiled function puts a generator into a state that it has not asked for itself (get_rng_state): the seed in "
     "it is only known when the program runs. Do so outside of the function, or give it the two numbers of "
@@ -143,6 +146,16 @@ class Capture:
             for tensor in tensors_in(args):
                 take_recorded(tensor)
             return function(op, args)
+
+    def detached(self, tensor: Tensor, make: Callable[[], Tensor]) -> Tensor:
+        """What `tensor.detach()` gives, which `make` makes: a call that may repeat, where the function computed it."""
+        if type(tensor) is not Tensor or type(tensor._data) is not SymbolicPayload:
+            return make()
+        repeats = self.repeats
+        repeats.call = DETACH, (tensor,)
+        for out in repeats.predicted:
+            return out  # type: ignore[no-any-return]
+        return unwatched(repeats.run, lambda op, args: make(), DETACH, (tensor,))  # type: ignore[no-any-return]
 
     def expect_history(self, args: tuple[Any, ...], node: OpNode) -> None:
         """A call with these arguments is about to be recorded that has a history."""

@@ -177,6 +177,9 @@ class ActiveCapture(Protocol):
     def written(self, function: Callable[[Op, tuple[Any, ...]], Any], op: Op, args: tuple[Any, ...]) -> Any:
         """Run an in-place operator."""
 
+    def detached(self, tensor: Tensor, make: Callable[[], Tensor]) -> Tensor:
+        """What `tensor.detach()` gives, which `make` makes."""
+
     def expect_history(self, args: tuple[Any, ...], node: Any) -> None:
         """A call with these arguments is about to be recorded that has a history: its node."""
 

@@ -263,6 +263,8 @@ class Tensor(Questions, Conversions):
             asked = overriding((self,))
             if asked:  # (a mode alone is not: it does not see what only answers)
                 return handle(Tensor.detach, asked, (self,))  # type: ignore[no-any-return]
+        if modes.capture is not None:
+            return modes.capture.detached(self, lambda: self._alias(share_version=True))
         return self._alias(share_version=True)
 
     def detach_(self) -> Tensor:

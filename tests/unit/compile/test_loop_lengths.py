@@ -154,13 +154,46 @@ def with_a_first_iteration(x: Any, h: Any, w: Any) -> Any:
     return h
 
 
+def without_history(x: Any, h: Any, w: Any) -> Any:
+    mean, seen = w, h * 0
+    for t in range(x.shape[0]):
+        with weft.no_grad():
+            mean = mean * 0.9 + x[t] * 0.1
+            with weft.enable_grad():
+                seen = seen * 0.5 + x[t] * w
+        h = weft.tanh(h.detach() * w + (x[t] - mean) * h) - x[t].detach() * w
+    return h, mean, seen
+
+
 @pytest.mark.parametrize("function", [
     over_a_size, over_len_and_back, over_rows, over_pairs, over_numbered_rows, over_a_state_of_two, over_a_later_dim,
-    over_the_end_of_a_list, with_numbers_of_the_index, with_a_first_iteration,
+    without_history, over_the_end_of_a_list, with_numbers_of_the_index, with_a_first_iteration,
 ])  # fmt: skip
 def test_one_program(function: Function) -> None:
     assert programs(function, LONG) == 1
     programs(function, (SHORT[0], LONG[0], *SHORT[1:], LONG[1]))
+
+
+def with_parts_of_lists(x: Any, h: Any, w: Any) -> Any:
+    path, roots, other = [h], [], []
+    for t in range(x.shape[0]):
+        path.append(h)
+        roots.append(weft.sqrt(h - h + max(t - 3, 0)))
+        h = weft.tanh(h * w + x[t])
+        other.append(h)
+    return weft.stack(path[3:]), weft.cat(other[:-1]), h, other[-2], weft.stack(roots[4:-2])
+
+
+def test_parts_of_lists() -> None:
+    """Nothing flows into the others, where a zero times infinity would be NaN."""
+    assert programs(with_parts_of_lists, LONG[:3]) == 1
+    programs(with_parts_of_lists, (9, 14, 8))
+    bits = []
+    for fold in ("on", "off"):
+        with weft.knobs(fold=fold):
+            step = weft.compile(with_parts_of_lists)
+            bits.append([v.tobytes() for v in results(step, given(0, 12))])
+    assert bits[0] == bits[1]
 
 
 def over_many_lines(x: Any, h: Any, w: Any) -> Any:
@@ -259,6 +292,50 @@ def test_rows_that_are_not_there_raise_as_in_eager_mode() -> None:
             with pytest.raises(weft.WeftError, match="out of bounds"):
                 run(x, h)
     assert len(run.entries) == 1
+
+
+class Settings:
+    dt = 0.1
+
+
+def test_numbers_of_the_index_and_of_a_setting_that_changes() -> None:
+    """One capture while the setting stays, one once it has changed; both serve all lengths, but where Python raises."""
+    settings = Settings()
+
+    def run(x: Any, h: Any, w: Any, scale: float) -> Any:
+        half, path = settings.dt * 0.5, []
+        for t in range(x.shape[0]):
+            time = (t + 0.5) * settings.dt
+            h = h + half * (weft.sin(w * time + x[t] * -(t * scale)) - h * (scale / (t + 1))) + (1 - time / scale)
+            path.append(h * half)
+        return weft.stack(path), h
+
+    def inverse(x: Any, h: Any, w: Any, scale: float) -> Any:
+        for t in range(x.shape[0]):
+            h = weft.tanh(h + w * x[t]) * (1 / (1.5 - t * settings.dt))
+        return h
+
+    def seen(function: Function, call: int, n: int, *more: float) -> list[Any]:
+        try:
+            return results(lambda *arguments: function(*arguments, *more), given(call, n))
+        except ZeroDivisionError:
+            return []
+
+    for function, scales in ((run, (1.0, 2.0, 3.0)), (inverse, (1.0, 1.0, 1.0))):
+        step = weft.compile(function)
+        for call, (n, scale) in enumerate(zip((11, 14, 12), scales, strict=True)):
+            settings.dt = (0.1, 0.05, 0.15)[call]
+            folded, eager = seen(step, call, n, scale), seen(function, call, n, scale)
+            for a, b in zip(folded, eager, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
+        assert len(step.entries) == 2
+        with weft.knobs(fold="off"):
+            unrolled = weft.compile(function)
+            settings.dt = 0.07
+            seen(unrolled, 3, 12, scales[0])
+            settings.dt = 0.08
+            bits = [[v.tobytes() for v in seen(f, 4, 12, scales[1])] for f in (step, unrolled)]
+        assert bits[0] == bits[1]
 
 
 def test_more_iterations_than_numbers_of_the_index_are_another_program() -> None:
@@ -396,7 +473,25 @@ def test_a_program_for_each_length(function: Function) -> None:
     assert programs(function, lengths) == len(lengths)
 
 
-# ---- gradients of rows
+# ---- gradients
+def test_second_gradients() -> None:
+    """Those of a program's results that are taken outside of it."""
+    for function in (without_history, with_numbers_of_the_index):
+        step = weft.compile(function)
+        for call, n in enumerate(LONG):
+            twice = []
+            for f in (step, function):
+                arguments = given(call, n)
+                out = f(*arguments)
+                out = out[0] if isinstance(out, tuple) else out
+                first = weft.autograd.grad(out.square().sum(), arguments, create_graph=True)
+                loss = sum((g * g).sum() for g in first)
+                twice.append([g.detach().numpy() for g in (*first, *weft.autograd.grad(loss, arguments))])
+            for a, b in zip(*twice, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
+        assert len(step.entries) == 1
+
+
 def test_rows_have_the_bits_of_the_unrolled_program() -> None:
     """Sums of gradients of a row in their order, and 0.0 where zeros are added to -0.0; rows that an iterator gives are
     added to nothing."""

@@ -67,8 +67,15 @@ def there_and_back(x: Any, h: Any, w: Any) -> Any:
     return weft.stack(forward) * weft.stack(backward), h
 
 
+def with_sums_of_the_index(x: Any, h: Any, w: Any) -> Any:
+    for t in range(x.shape[0] - 1, -1, -1):
+        h = weft.tanh(h * w + x[t] * t - weft.sin(x[t] / (t + 1)) * ((t - 2) * 0.5)) * (1 - t * 0.01)
+    return h
+
+
 @pytest.mark.parametrize("function", [
     reversed_range, down_to_zero, down_to_one, down_along_a_later_dim, with_another_last_one, mirrored, there_and_back,
+    with_sums_of_the_index,
 ])  # fmt: skip
 def test_one_program(function: Function) -> None:
     assert programs(function, LONG) == 1
@@ -120,7 +127,7 @@ def with_the_last_index(x: Any, h: Any, w: Any) -> Any:
     return h * t
 
 
-def with_numbers_of_the_index(x: Any, h: Any, w: Any) -> Any:
+def with_powers_of_the_index(x: Any, h: Any, w: Any) -> Any:
     for t in reversed(range(x.shape[0])):
         h = weft.tanh(h * w + x[t] * t) * 0.9**t
     return h
@@ -128,7 +135,7 @@ def with_numbers_of_the_index(x: Any, h: Any, w: Any) -> Any:
 
 @pytest.mark.parametrize("function", [
     by_index, by_the_distance_from_the_end, by_half, by_an_item, by_a_break, with_the_last_index,
-    with_numbers_of_the_index,
+    with_powers_of_the_index,
 ])  # fmt: skip
 def test_others_are_right(function: Function) -> None:
     lengths = (16, 25, 17)
@@ -141,7 +148,7 @@ def test_a_loop_that_is_caught_when_it_starts_again() -> None:
     def run(x: Any, h: Any, w: Any) -> Any:
         try:
             for t in reversed(range(x.shape[0])):
-                h = weft.tanh(h * w + x[t] * t)
+                h = weft.tanh(h * w + x[t] * 0.9**t)
         except Exception:
             h = h * 0
         return h
@@ -173,7 +180,9 @@ def test_rows_from_the_end_in_a_loop_of_one_length() -> None:
             function(*given(1, 5))
 
 
-@pytest.mark.parametrize("function", [reversed_range, down_to_zero, with_another_last_one, mirrored])
+@pytest.mark.parametrize("function", [
+    reversed_range, down_to_zero, with_another_last_one, mirrored, with_sums_of_the_index,
+])  # fmt: skip
 def test_the_bits_are_those_of_the_unrolled_program(function: Function) -> None:
     bits: dict[str, list[bytes]] = {}
     for fold in ("on", "off"):

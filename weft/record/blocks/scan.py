@@ -86,13 +86,14 @@ def scan(fn: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, reverse:
 
 
 def is_loop(length: Any) -> bool:
-    """Whether steps of weft's own over so many rows are recorded as one loop: in a function that was captured for
-    another number of them before. (The first number is written out, which is faster.)
+    """Whether steps of weft's own over so many rows are recorded as one loop: where calls may bring another number of
+    them, or one for which a program did not fit has come.
     """
     capture = active_capture()
     if capture is None or type(length) is not SymInt or top() is not None:
         return False
-    is_one = not symbols(length.expr).isdisjoint(capture.changing_sizes)
+    has_changed = not symbols(length.expr).isdisjoint(capture.changing_sizes)
+    is_one = has_changed or capture.repeats.may_change(length)
     capture.has_loops_for_sizes |= is_one
     return is_one
 

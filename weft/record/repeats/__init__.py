@@ -13,6 +13,7 @@ values.py         what it follows a body with, in the place of Python's values
 objects.py        what settings, modules and containers say of themselves
 lengths.py        loops over a size, which go on for others
 reasons.py        why a loop over a size does not go on for others
+tables.py         numbers of the index, for as many iterations as there are
 joins.py          lists of results, as long as a size, that are stacked
 backward.py       the loop's history: a loop that goes back, with the sums of the engine in their order
 Start reading at calls.py.

@@ -75,6 +75,7 @@ class RepeatedBackward(WhileLoopBackward):
         self.is_summed: Sequence[bool] = ()  # by slices: whether a gradient of one has zeros for the others
         # by the place of rows: whether gradients flow into pieces of them (the first one has what is not a late one)
         self.reached_pieces: dict[int, list[bool]] = {}
+        self.heads: dict[int, int] = {}  # by the place of rows: how many iterations have a piece in front of that
         # rows of a carried value, by their place among the results: which one, and how many iterations later
         self._carried_rows: dict[int, tuple[int, int]] = {}
 
@@ -135,12 +136,14 @@ class RowsBackward(Node):
     """The history of single rows of a loop's result. What flows into a row here is not all of its value's gradient: the
     iterations behind it have theirs. Whoever asks for all of it gets the loop iteration by iteration."""
 
-    def __init__(self, stacked: Tensor, rows: Sequence[Tensor]) -> None:
-        """rows: pieces of a loop's result."""
+    def __init__(self, stacked: Tensor, rows: Sequence[Tensor], head: int) -> None:
+        """rows: pieces of a loop's result. head: how many iterations the first one has, where that is not the one with
+        all but the last."""
         super().__init__(tuple([gradient_edge(row) for row in rows]))
         edge = gradient_edge(stacked)
         assert edge is not None and isinstance(edge[0], RepeatedBackward)
         self._history, self._number = edge[0], edge[1]
+        self._history.heads[self._number] = head
         for i, row in enumerate(rows):
             self.metadata_of_inputs += (InputMetadata(row.dims, row.dtype),)
             row._autograd = AutogradState(False, self, i)
@@ -209,23 +212,29 @@ class _WayBack:
         without (carried values by their place, others by that among the results). Of a loop of a size the first piece
         of rows is all but the last ones."""
         trip = wrap(self.loop.trip, self.capture.env)
-        absent: list[tuple[int, int, list[bool]]] = []  # by rows: their name here, and how many iterations later
+        # by rows: their name here, how many iterations later, how many have a piece in front, and the pieces
+        absent: list[tuple[int, int, int, list[bool]]] = []
         for i, pieces in self.node.reached_pieces.items():
+            head = self.node.heads[i]
             if i in self.roots:
-                absent.append((i, 0, pieces))
+                absent.append((i, 0, head, pieces))
             elif i in self.node._carried_rows and self.node._carried_rows[i][0] in self.carried_rows:
-                absent.append((*self.node._carried_rows[i], pieces))
+                absent.append((*self.node._carried_rows[i], head, pieces))
         late = 0 if type(trip) is int else LATE  # (places are counted from the end of the first piece on)
 
-        def present(pieces: list[bool], shift: int, place: int) -> bool:
-            return pieces[max(0, place - shift)]
+        def present(pieces: list[bool], shift: int, head: int, place: int) -> bool:
+            if place < 0:  # (counted from the end of what stands in front of that)
+                return pieces[0 if place + first - shift < head else bool(head)]
+            return pieces[max(0, place - shift) + bool(head)]
 
-        count = max((len(pieces) for _, _, pieces in absent), default=1)
-        names = [frozenset([i for i, s, p in absent if not present(p, s, k)]) for k in range(count)]
-        borders = [k for k in range(1, count) if names[k] != names[k - 1]]
-        if len(borders) > _SEGMENTS:
+        first = max((head + shift for _, shift, head, _ in absent if head), default=0)
+        count = max((len(pieces) - bool(head) for _, _, head, pieces in absent), default=1)
+        names = [frozenset([i for i, s, h, p in absent if not present(p, s, h, k)]) for k in range(-first, count)]
+        borders = [k for k in range(1, len(names)) if names[k] != names[k - 1]]
+        if len(borders) > _SEGMENTS or (first and late and trip < first + late):
             raise Restart(unrolled=True)
-        places = [0, *[trip - late + k - 1 if late else k for k in borders], trip]
+        starts = [*range(first), first, *[trip - late + k for k in range(count - 1)]] if late else range(count)
+        places = [0, *[starts[k] for k in borders], trip]
         return [(places[j], places[j + 1], names[k]) for j, k in enumerate([0, *borders])]
 
     def _of_rows(self, place: int, rows: Tensor) -> Tensor:

@@ -12,11 +12,15 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any, Protocol
 
 from weft.guards.rewrite import original
+from weft.record.numbers.sym_float import SymFloat
 from weft.record.repeats.for_statement import Unsteady
-from weft.record.repeats.objects import PLAIN_ACCESS, is_users
+from weft.record.repeats.objects import PLAIN_ACCESS, computed, function_of, is_number, is_users
+from weft.record.repeats.tables import function_of_lifted
 from weft.record.repeats.values import DATA, RESULT, Data, Item, Items, Known, Number, is_numeric
 from weft.support import registry
 from weft.support.locations import is_internal
+from weft.tensor.modes import enable_grad, no_grad
+from weft.types.sym import SymInt
 
 _DEPTH = 8  # of the user's functions in each other
 _MOST = 20_000  # items
@@ -25,6 +29,9 @@ _PURE = frozenset(map(id, (
     *[f for f in vars(math).values() if callable(f)],
 )))  # fmt: skip
 _OF_ITEMS = frozenset(map(id, (len, range, zip, enumerate, reversed)))
+GRAD_MODES = (no_grad, enable_grad)  # which do nothing when they are made, and let no error pass
+_OF_SIZES = ("+", "-", "*")  # which ask nothing of sizes
+_OF_LIFTED = ("+", "-", "*", "/")
 _FACTORIES = "weft.layers.factories"
 
 
@@ -59,6 +66,8 @@ def result_of(
         arguments, callee = [Known(callee.__self__), *arguments], callee.__func__
     if registry.is_module(callee):
         return _of_module(code, callee, arguments, named)
+    if type(callee) is type and callee in GRAD_MODES and not (arguments or named):
+        return Known(callee())
     is_function = type(callee) is FunctionType
     if is_function and not is_internal(original(callee.__code__).co_filename):
         return _of_function(code, callee, arguments, named)
@@ -68,10 +77,7 @@ def result_of(
     if not is_operator and id(callee) not in _PURE:
         raise Unsteady
     if not is_operator and not named and all(map(is_numeric, arguments)) and Number in map(type, arguments):
-        number = Number(callee, tuple([v if type(v) is Number else v.value for v in arguments]))
-        if number.has_size:
-            raise Unsteady
-        return number
+        return number_of(callee, arguments)
     if is_operator:
         code.take(ins, arguments)
     else:
@@ -80,6 +86,35 @@ def result_of(
     for value in named.values():
         code.plain(value)
     return RESULT
+
+
+def combined(sign: str, a: Any, b: Any) -> Any:
+    """What an operator gives for two numbers; None where one is none, or the result is data. Raises Unsteady."""
+    if not (is_numeric(a) and is_numeric(b)):
+        is_known = type(a) is Known and type(b) is Known and is_number(a.value) and is_number(b.value)
+        return Known(computed(sign, a.value, b.value)) if is_known else None
+    if Number in (type(a), type(b)):
+        return number_of(function_of(sign), (a, b))
+    kinds = {type(a.value), type(b.value)}
+    if SymFloat in kinds:
+        return Known(function_of(sign)(a.value, b.value)) if sign in _OF_LIFTED else None
+    if SymInt not in kinds:
+        return Known(computed(sign, a.value, b.value))
+    return Known(function_of(sign)(a.value, b.value)) if sign in _OF_SIZES and float not in kinds else None
+
+
+def number_of(function: Any, operands: Sequence[Any]) -> Number:
+    """What a function gives for numbers, of which some are computed of the index. Raises Unsteady where it is not known
+    of other iterations."""
+    number = Number(function, tuple([v if type(v) is Number else v.value for v in operands]))
+    if number.has_size and function not in map(function_of, _OF_SIZES):
+        raise Unsteady
+    if not number.is_lifted:
+        return number
+    of_lifted = function_of_lifted(function)
+    if of_lifted is None or number.has_size:
+        raise Unsteady
+    return Number(of_lifted, number.args)
 
 
 def _of_items(code: Following, function: Any, arguments: list[Any]) -> Any:

@@ -89,6 +89,11 @@ class RepeatedCalls(EachCall):
             self._over.append(loop)
         return loop
 
+    @property
+    def is_over_size(self) -> bool:
+        """Whether a loop is going on that may go on for other sizes."""
+        return any(loop.frame is not None for loop in self._over)
+
     def may_change(self, size: Any) -> bool:
         """Whether calls may bring other values of a size, or of a number."""
         return self.follows_sizes and type(size) is SymInt and size.is_live
@@ -140,8 +145,8 @@ class RepeatedCalls(EachCall):
 
     def _may_repeat(self, op: Op) -> bool:
         return (
-            op.effect in REPEATABLE and modes.special is None and not default_hooks.stack and not anomaly.enabled
-            and self.capture.recorder.depth == 0
+            (op.observes or op.effect) in REPEATABLE and modes.special is None
+            and not default_hooks.stack and not anomaly.enabled and self.capture.recorder.depth == 0
         )
 
     def _note(self, call: Call) -> None:

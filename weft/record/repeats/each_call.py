@@ -31,6 +31,11 @@ class EachCall:
         iterations."""
         return None
 
+    @property
+    def is_over_size(self) -> bool:
+        """Whether a loop is going on that may go on for other sizes."""
+        return False
+
     def may_change(self, size: Any) -> bool:
         """Whether calls may bring other values of a size, for which a loop over it goes on."""
         return False

@@ -133,7 +133,7 @@ def refuse_names_read_after(statement: ForStatement, names: frozenset[str]) -> N
         raise Unsteady
     steps = instructions(code)
     by_offset = {ins.offset: i for i, ins in enumerate(steps)}
-    handlers = [i for i, ins in enumerate(steps) if ins.opname in ("PUSH_EXC_INFO", "SETUP_FINALLY", "SETUP_WITH")]
+    handlers = _handlers(statement, steps)
     for name in names:
         pending, seen = [_from(by_offset, statement.after), *handlers], set[int]()
         while pending:
@@ -154,6 +154,21 @@ def refuse_names_read_after(statement: ForStatement, names: frozenset[str]) -> N
                 i += 1
 
 
+def _handlers(statement: ForStatement, steps: Sequence[dis.Instruction]) -> list[int]:
+    """The numbers of the instructions from which on code runs when something was raised. That of a `with` statement in
+    the body raises it again, or the statement is one that is not known to (steady.py)."""
+    own = statement.begin, statement.after
+    begins = {e.target: e.start for e in reversed(getattr(dis.Bytecode(statement.code), "exception_entries", ()))}
+    handlers = []
+    for i, ins in enumerate(steps):
+        name, begin = ins.opname, ins.offset
+        if name == "PUSH_EXC_INFO" and steps[i + 1].opname == "WITH_EXCEPT_START":
+            name, begin = "SETUP_WITH", begins.get(begin, begin)
+        if name in ("PUSH_EXC_INFO", "SETUP_FINALLY") or (name == "SETUP_WITH" and not own[0] < begin < own[1]):
+            handlers.append(i)
+    return handlers
+
+
 def _from(by_offset: dict[int, int], at: int) -> int:
     """The number of the first instruction that does something at a place or behind it."""
     return min((i for offset, i in by_offset.items() if offset >= at), default=len(by_offset))
@@ -169,13 +184,14 @@ def uses_of_list(statement: ForStatement, frame: FrameType, name: str) -> Iterat
     steps = instructions(code)
     for i, ins in enumerate(steps):
         is_read = name in _names(ins) and ins.opname not in ("STORE_FAST", "STORE_FAST_STORE_FAST")
-        if is_read and not _appends(steps, i) and not _takes_late_item(steps, i):
+        if is_read and not _appends(steps, i) and not _takes_late_item(steps, i, name):
             yield _called_with(steps, i)
 
 
-def _takes_late_item(steps: Sequence[dis.Instruction], i: int) -> bool:
-    """Whether an instruction loads a local list for one of its last items."""
-    if not steps[i].opname.startswith("LOAD_FAST") or len(_names(steps[i])) != 1:
+def _takes_late_item(steps: Sequence[dis.Instruction], i: int, name: str) -> bool:
+    """Whether an instruction loads a local list for one of its last items (behind another name, perhaps)."""
+    names = _names(steps[i])
+    if not steps[i].opname.startswith("LOAD_FAST") or names[-1] != name or names.count(name) != 1:
         return False
     key, end = steps[i + 1], steps[i + 2]
     is_item = end.opname == "BINARY_SUBSCR" or (end.opname == "BINARY_OP" and end.argrepr == "[]")
@@ -207,7 +223,8 @@ _OWN_REFERENCES = _own_references()  # where there is none but the name's
 
 
 def _end_of_slice(steps: Sequence[dis.Instruction], i: int) -> int:
-    """Where the code goes on that takes the items from a constant number on of the list before it; i if it does not."""
+    """Where the code goes on that takes the items from a constant number on of the list before it, all or all but one
+    of the last; i if it does not."""
     ends = [steps[i + n].opname for n in range(min(4, len(steps) - i))]
     keys = [ins.argval for ins, name in zip(steps[i:], ends, strict=False) if name in _CONSTANTS][:2]
     if type(keys[0] if keys else None) is slice:
@@ -217,7 +234,8 @@ def _end_of_slice(steps: Sequence[dis.Instruction], i: int) -> int:
         start, stop = keys if len(keys) == 2 else (0, 0)
         is_short = ends[2:3] == ["BINARY_SLICE"]
         is_slice, count = is_short or ends[2:] == ["BUILD_SLICE", "BINARY_SUBSCR"], 3 if is_short else 4
-    return i + count if is_slice and stop is None and (start is None or (type(start) is int and start >= 0)) else i
+    is_whole = stop is None or is_late(stop)
+    return i + count if is_slice and is_whole and (start is None or (type(start) is int and start >= 0)) else i
 
 
 def _called_with(steps: Sequence[dis.Instruction], i: int) -> tuple[str, str | None]:

@@ -15,6 +15,7 @@ from weft.ops.op import Op
 from weft.ops.overrides import plain_kinds
 from weft.ops.rules import Pointwise
 from weft.passes.fold.plan import takes_doubles
+from weft.record.numbers.sym_float import SymFloat
 from weft.record.repeats.pending import PendingState, PendingStorage
 from weft.record.symbolic import SymbolicPayload
 from weft.support.generated import function_factory
@@ -101,13 +102,24 @@ class Row(NamedTuple):
     dim: int
 
 
+class Lifted(NamedTuple):
+    """A lifted number that is the same value of the graph in every iteration."""
+
+    value: Any
+
+
 class Numbers:
     """A number of Python's in the place of a tensor, another one in each iteration. values: those so far."""
 
-    def __init__(self, values: Sequence[float]) -> None:
+    def __init__(self, values: Sequence[Any]) -> None:
         self.values = list(values)
 
-    def at(self, iteration: int) -> float:
+    @property
+    def is_lifted(self) -> bool:
+        """Whether they are lifted numbers, or sizes."""
+        return type(self.values[0]) in (SymFloat, Expr)
+
+    def at(self, iteration: int) -> Any:
         """What it is in an iteration."""
         return self.values[iteration]
 
@@ -121,7 +133,7 @@ class Several(NamedTuple):
 class PlannedCall(NamedTuple):
     """A call of an iteration. row: where it reads its first operand, if that is a row by the iteration's number;
     results: the numbers of its results; outs: what they were in the latest iteration; is_tuple: whether it gives a
-    tuple of them; mark: the user's instruction that it comes from."""
+    tuple of them; mark: the user's instruction that it comes from; grad: its grad mode."""
 
     op: Op
     operands: tuple[Any, ...]
@@ -130,6 +142,7 @@ class PlannedCall(NamedTuple):
     outs: tuple[Tensor, ...]
     is_tuple: bool
     mark: tuple[Any, ...]
+    grad: bool
 
     @property
     def where(self) -> Location | None:
@@ -145,13 +158,13 @@ class Iteration:
     """The calls of an iteration. Their results are numbered in the order of the calls.
 
     carried: the results of earlier iterations that an iteration begins with, each with what the first one had in its
-    place. outs, histories: by result, what it was in the latest iteration, and whether that wants a gradient. nodes:
-    where the nodes of the recorded iterations stand in the graph.
+    place. grad: the grad mode of the loop. outs, histories: by result, what it was in the latest iteration, and whether
+    that wants a gradient. nodes: where the nodes of the recorded iterations stand in the graph.
     """
 
     def __init__(self, capture: Capture, calls: Sequence[Call], period: int) -> None:
         """calls: of several iterations. Raises NoIteration."""
-        self.grad = modes.grad
+        self.grad = next((call.grad for call in calls if call.grad), calls[0].grad)
         self.capture, self.period, self.recorded = capture, period, len(calls) // period
         self.place = calls[0].place
         self.iterations = [calls[i : i + period] for i in range(0, len(calls), period)]
@@ -168,6 +181,8 @@ class Iteration:
         self.calls = [self._planned(i) for i in range(period)]
         if any(begin._data.type is not self.outs[o.result]._data.type for o, begin in self.carried.items()):
             raise NoIteration("a value changes its type")
+        if any(begin.requires_grad and not self.histories[o.result] for o, begin in self.carried.items()):
+            raise NoIteration("the first iteration alone begins with what has a history")
         self._refuse_common_begins()
 
     def may_be_taken_back(self) -> bool:
@@ -194,10 +209,8 @@ class Iteration:
         """Raises NoIteration for a call that a block cannot make again, and for a result that is more than what the
         call gave."""
         op = call.op
-        if op.unbacked_from is not None or op.host or op.enter is not None or op.view_if_captured:
+        if op.unbacked_from is not None or op.enter is not None or op.view_if_captured or not call.outs:
             raise NoIteration
-        if call.grad is not self.grad or not call.outs:
-            raise NoIteration("another grad mode")
         for out in call.outs:
             if type(out) is not Tensor or type(out._data) is not SymbolicPayload:
                 raise NoIteration
@@ -227,17 +240,22 @@ class Iteration:
         results = range(self._count, self._count + len(latest.outs))
         self._count = results.stop
         return PlannedCall(
-            latest.op, operands, row, results, latest.outs, type(latest.out) is tuple, latest.place[:2]
+            latest.op, operands, row, results, latest.outs, type(latest.out) is tuple, latest.place[:2],
+            latest.grad,
         )
 
     def _are_numbers(self, call: Call, values: Sequence[Any]) -> bool:
         """Whether an operand is another number in each iteration, for which a 0-dim tensor of float64 may stand."""
         op, kind = call.op, type(values[0])
-        if kind not in (int, float) or not isinstance(op.type, Pointwise) or op.scalar is None:
+        if kind is SymFloat and self.capture.repeats.is_over_size and _are_live(values):
+            is_same = len({v.value for v in values}) == 1
+        elif kind in (int, float) or (kind is Expr and self.capture.repeats.is_over_size):
+            is_same = len(set(map(memo_key, values))) == 1
+        else:
+            return False
+        if is_same or not isinstance(op.type, Pointwise) or op.scalar is None:
             return False
         if any(type(v) is not kind or (kind is int and abs(v) > EXACT) for v in values):
-            return False
-        if len(set(map(memo_key, values))) == 1:
             return False
         operands = [self.capture.tensors.payload_of(v).type for v in call.args if isinstance(v, Tensor)]
         return len(call.outs) == 1 and takes_doubles(call.out._data.type, operands)
@@ -252,6 +270,8 @@ class Iteration:
             return self._tensor(values)
         if any(type(v) is not type(first) for v in others):
             raise NoIteration
+        if type(first) is SymFloat and _are_live(values) and len({v.value for v in values}) == 1:
+            return Lifted(first)
         if type(first) is Expr and type(step := others[0] - first) is int and step:
             counted = Counted(first, step)
             if all(counted.is_at(v, i) for i, v in enumerate(values)):
@@ -325,7 +345,7 @@ class Iteration:
             "install": install, "take_off": sys.setprofile,
             "loop": loop, "repeats": self.capture.repeats, "modes": modes, "hooks": default_hooks,
             "new": object.__new__, "Tensor": Tensor, "Payload": SymbolicPayload, "State": PendingState,
-            "key": memo_key, "grad": self.grad,
+            "key": memo_key,
         }
 
         def name(value: Any) -> str:
@@ -340,7 +360,7 @@ class Iteration:
             tests = [f"op is {name(call.op)}", f"len(a) == {len(call.operands)}"]
             tests += [test for at, o in enumerate(call.operands) for test in _tests(o, f"a[{at}]", name)]
             # (the default dtype stays: a function that sets it is no program)
-            tests += ["modes.grad is grad", "modes.special is None", "not hooks.stack"]
+            tests += [f"modes.grad is {call.grad}", "modes.special is None", "not hooks.stack"]
             body = ["op, a = repeats.call", f"if not ({' and '.join(tests)}): return"]
             numbers = [(at, o.values) for at, o in enumerate(call.operands) if type(o) is Numbers]
             body += [f"{name(values)}.append(a[{at}])" for at, values in numbers]
@@ -373,6 +393,11 @@ def argument_of(
     if kind is Before:
         return before(operand)
     return number(operand) if kind in (Counted, Numbers) else operand.value
+
+
+def _are_live(values: Sequence[Any]) -> bool:
+    """Whether they are lifted numbers of a capture that goes on."""
+    return all([type(v) is SymFloat and v.is_live for v in values])
 
 
 def _pending(
@@ -421,13 +446,17 @@ def _tests(operand: Any, text: str, name: Callable[[Any], str]) -> Iterator[str]
         yield f"{text} is p{operand.result}_{operand.ago}"
     elif kind is Fixed:
         yield f"{text} is {name(operand.value)}"
+    elif kind is Lifted:
+        yield f"type({text}) is {name(SymFloat)} and {text}.is_live and {text}.value is {name(operand.value.value)}"
     elif kind is Counted:
         if type(operand.begin) is int:
             yield f"type({text}) is int and {text} == {operand.begin} + {operand.step} * n"
         else:  # (the same for every size: nothing is asked)
             yield f"{name(operand.is_at)}({text}, n)"
     elif kind is Numbers:
-        yield f"type({text}) is {type(operand.values[0]).__name__}"
+        yield f"type({text}) is {name(type(operand.values[0]))}"
+        if type(operand.values[0]) is SymFloat:
+            yield f"{text}.is_live"
         if type(operand.values[0]) is int:
             yield f"-{EXACT} <= {text} <= {EXACT}"
     elif kind is Several:

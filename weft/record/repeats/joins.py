@@ -37,8 +37,8 @@ def joined(op: Op, args: tuple[Any, ...]) -> tuple[Op, tuple[Any, ...]]:
     pieces: list[Tensor] = []
     for run in runs:
         if type(run) is tuple:
-            loop, number, last = run
-            rows = [aten.movedim(piece, 0, at) if at else piece for piece in loop.joined(number, last)]
+            loop, number, first, last = run
+            rows = [aten.movedim(piece, 0, at) if at else piece for piece in loop.joined(number, first, last)]
             pieces += rows if adds_dim else [aten.flatten(row, at, at + 1) for row in rows]
         else:
             pieces.append(aten.unsqueeze(run, at) if adds_dim else run)
@@ -46,8 +46,9 @@ def joined(op: Op, args: tuple[Any, ...]) -> tuple[Op, tuple[Any, ...]]:
 
 
 def _runs(tensors: tuple[Tensor, ...]) -> Iterator[Any]:
-    """The tensors one by one; or a loop, the number of a result, and what stands in the list for the last ones of its:
-    those that somebody has read are tensors as others."""
+    """The tensors one by one; or a loop, the number of a result, from which iteration on the list has it, and what
+    stands there for the last ones of its: those that somebody has read are tensors as others. Where the list ends in
+    front of the last iteration, it does so at every size (for_statement.py)."""
     i = 0
     while i < len(tensors):
         begin = _source(tensors[i])
@@ -56,14 +57,14 @@ def _runs(tensors: tuple[Tensor, ...]) -> Iterator[Any]:
             i += 1
             continue
         loop, number, first = begin
-        end = i + loop.iterations
-        expected = [(loop, number, n) for n in range(loop.iterations - LATE)]
-        if first or end > len(tensors) or list(map(_source, tensors[i : end - LATE])) != expected:
+        late = i + loop.iterations - LATE - first
+        expected = [(loop, number, n) for n in range(first, loop.iterations - LATE)]
+        if not expected or list(map(_source, tensors[i:late])) != expected or not loop.has_more_than(first + LATE):
             yield tensors[i]
             i += 1
             continue
-        yield loop, number, tensors[end - LATE : end]
-        i = end
+        yield loop, number, first, tensors[late : late + LATE]
+        i = late + LATE
 
 
 def _source(tensor: Any) -> tuple[PythonLoop, int, int] | None:

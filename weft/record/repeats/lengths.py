@@ -12,12 +12,13 @@ for which Python ends where it was looked at, or later; lower ones have another 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from weft.guards.rewrite import original
 from weft.ir.builder import memo_key
+from weft.record.numbers.sym_float import SymFloat
 from weft.record.repeats import reasons
 from weft.record.repeats.for_statement import (
     ForStatement,
@@ -27,10 +28,10 @@ from weft.record.repeats.for_statement import (
     statement_at,
     uses_of_list,
 )
-from weft.record.repeats.iteration import EXACT, Numbers
+from weft.record.repeats.iteration import Numbers
 from weft.record.repeats.joins import JOINING
 from weft.record.repeats.steady import Steady
-from weft.record.repeats.values import Number
+from weft.record.repeats.tables import Table, table_of
 from weft.record.restart import Restart
 from weft.tensor.capture import Index
 from weft.types.relation import Relation
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from weft.record.repeats.python_loop import PythonLoop
 
 _SOON = 12  # iterations by which most loops are predicted
-_TABLE = 1024  # iterations of which numbers of the index are computed
 LOOKED_AT = 2  # predicted iterations in front of which the names are looked at
 Names = dict[str, Any]
 _NUMBERS = (int, float, bool, complex, str)  # that are equal where the same is computed
@@ -211,14 +211,12 @@ class LoopOverSize:
         last, now = to_dim(self._index.begin - self.size + 1), self._index.begin - self.number
         return last if type(last) is int else None, now if type(now) is SymInt else None
 
-    def _tables(self, loop: PythonLoop) -> dict[Numbers, list[float]] | None:
+    def _tables(self, loop: PythonLoop) -> dict[Numbers, Table] | None:
         """What the numbers that iterations have as operands are in them, and in those of other sizes; None where it is
         not known of one which number of the index it is."""
         assert self._first is not None
-        if self._is_down:
-            return None if loop.numbers or self._first.numbers else {}
         uses = {mark: list(each) for mark, each in self._first.numbers.items()}
-        tables: dict[Numbers, list[float]] = {}
+        tables: dict[Numbers, Table] = {}
         (before, calls), _ = self._seen[0]
         planned = list(enumerate(loop.iteration.calls))
         for i, call in (*planned[calls:], *planned[:calls]):  # in the order of the statement's body
@@ -228,9 +226,9 @@ class LoopOverSize:
                 numbers = uses[mark].pop(0) if uses.get(mark) else []
                 if self._index is None or len(numbers) != len(operands):
                     return None
-                first = self._index.begin + before - (i < calls)
+                first = self._index.begin + (before - (i < calls)) * self._index.step
                 tables.update((o, table_of(n, first, o.values)) for n, o in zip(numbers, operands, strict=True))
-        is_known = all(len(table) > loop.iterations for table in tables.values())
+        is_known = all(table.length > loop.iterations for table in tables.values())
         return tables if is_known and not any(uses.values()) else None
 
     def _refuse_other_uses(self, name: str, frame: FrameType) -> None:
@@ -252,22 +250,6 @@ class LoopOverSize:
         return bounds.issuperset(asked)
 
 
-def table_of(number: Number, first: int, values: Sequence[float]) -> list[float]:
-    """What a number of the index is from one index on, as far as it may be an operand in the place of those that
-    iterations have had; nothing if it is not these."""
-    table: list[float] = []
-    for index in range(first, first + max(_TABLE, 2 * len(values))):
-        try:
-            value = number.at(index)
-        except (ArithmeticError, ValueError, TypeError):
-            break
-        if type(value) is not type(values[0]) or (type(value) is int and abs(value) > EXACT):
-            break
-        table.append(value)
-    is_same = [memo_key(value) for value in table[: len(values)]] == [memo_key(value) for value in values]
-    return table if is_same else []
-
-
 class _Given:
     """A result by its number, so many iterations ago."""
 
@@ -284,6 +266,8 @@ def _are_same(a: Any, b: Any) -> bool:
         return len(a) == len(b) and all(map(_are_same, a, b))
     if type(a) is SymInt and type(b) is SymInt:
         return to_dim(a) == to_dim(b)
+    if type(a) is SymFloat and type(b) is SymFloat:
+        return a.is_live and b.is_live and a.value is b.value
     return a is b or (type(a) in _NUMBERS and type(a) is type(b) and memo_key(a) == memo_key(b))
 
 

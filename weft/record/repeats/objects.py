@@ -38,11 +38,6 @@ def is_number(value: Any) -> bool:
     return type(value) in _NUMBERS
 
 
-def is_size(value: Any) -> bool:
-    """Whether it is an integer, perhaps a size of the capture's."""
-    return type(value) in (int, SymInt)
-
-
 def function_of(sign: str) -> Callable[[Any, Any], Any]:
     """What an operator computes of two numbers. Raises Unsteady for others."""
     function = _SIGNS.get(sign.removesuffix("=") if sign in _IN_PLACE else sign)

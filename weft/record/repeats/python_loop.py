@@ -14,16 +14,18 @@ import numpy as np
 from weft.autograd.node import Edge
 from weft.autograd.record import gradient_edge
 from weft.guards.watching import quicken
-from weft.ir.builder import Builder
-from weft.ir.graph import Value
+from weft.ir.builder import REPEATABLE, Builder
+from weft.ir.graph import Node, Value
 from weft.ops.packet import aten
 from weft.ops.route import call as run_operator
 from weft.record.blocks.loops import Loop, Outcome, repeat
 from weft.record.blocks.memory import end_of
+from weft.record.numbers.sym_float import Values
 from weft.record.repeats.backward import RepeatedBackward, RowsBackward
 from weft.record.repeats.for_statement import LATE, is_item_of_loop
 from weft.record.repeats.iteration import Before, Counted, Fixed, Iteration, Numbers, PlannedCall, Row, argument_of
 from weft.record.repeats.pending import PendingStorage, make_pending, storage_class
+from weft.record.repeats.tables import Table
 from weft.record.restart import Restart
 from weft.record.symbolic import SymbolicPayload
 from weft.support.knobs import knobs
@@ -31,7 +33,9 @@ from weft.tensor.backend import tensors_in
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
+from weft.types.dims import Dim, evaluate
 from weft.types.sym import IntLike, SymInt, to_dim, wrap
+from weft.types.tensor_type import FLOAT
 
 if TYPE_CHECKING:
     from weft.record.capture import Capture
@@ -57,10 +61,11 @@ class PythonLoop:
         self._hook = hook if IS_SLOW_UNDER_PROFILE else None
         self.predicted: Iterable[Any] = iteration.comparing(self, self._classes, getattr(self._hook, "install", None))
         self.trip: SymInt | None = None
-        self._tables: dict[Any, list[float]] = {}
+        self._tables: dict[Any, Table] = {}
         self.guards = len(capture.env.guards)
         self._single: dict[tuple[int, int], Tensor] = {}  # results by iteration and number, that have a tensor
         self._rows: dict[int, Any] = {}  # by result, a tensor for each iteration
+        self._heads: dict[int, int] = {}  # by result, how many of the first iterations have a tensor of their own
         self._last: dict[tuple[int, int], Tensor] = {}  # what the loop carries to its end, by iteration and number
         self._body: list[tuple[Value, Edge | None]] = []  # what each result is in the loop's block
         self._history: RepeatedBackward | None = None
@@ -91,6 +96,8 @@ class PythonLoop:
         """Whether a loop is better than its iterations one by one: few calls are soon compiled, and run faster as few
         kernels."""
         fewest, least = ALL if knobs.fold == "all" else (FEWEST, LEAST)
+        if self.trip is None and any(o.is_lifted for o in self.numbers):
+            return False
         enough = self.trip is not None or (self.iterations - 1) * self.iteration.period >= least
         return self.iterations >= fewest and enough and self._has_rows()
 
@@ -153,7 +160,7 @@ class PythonLoop:
         """The operands that are another number in each iteration."""
         return [o for call in self.iteration.calls for o in call.operands if type(o) is Numbers]
 
-    def serve(self, trip: SymInt, least: int, tables: dict[Numbers, list[float]]) -> bool:
+    def serve(self, trip: SymInt, least: int, tables: dict[Numbers, Table]) -> bool:
         """Record it as a loop of as many iterations as a size says, `least` or more. False where it is no loop. tables:
         by number, what it is in iterations of other sizes too: the program serves as many as there are."""
         env = self.capture.env
@@ -164,11 +171,26 @@ class PythonLoop:
         env.take_back(self.guards)
         if env.less(to_dim(trip), max(least, LATE)) or not self._are_there(trip):
             return False
-        if any(env.less(len(table), to_dim(trip + 1)) for table in tables.values()):
+        if any(env.less(table.length, to_dim(trip + 1)) for table in tables.values()):
             return False
+        for i, call in enumerate(self.iteration.calls):
+            count = to_dim(trip + (i < self.calls))
+            own = [tables[o] for o in call.operands if type(o) is Numbers]
+            if not all([self._stays_finite(table, count) for table in own if table.is_lifted]):
+                return False
         self.trip, self._tables = trip, tables
         self.capture.repeats.end()
         return self.trip is not None
+
+    def _stays_finite(self, table: Table, count: Dim) -> bool:
+        """Whether a table of lifted numbers is finite in so many iterations, which calls of the program ask."""
+        is_finite = table.is_finite()
+
+        def holds(values: Values) -> bool:
+            return is_finite(values, evaluate(count, values))
+
+        state = self.capture.python_state
+        return state.example_of(holds) and state.ask_number(holds, "a number that is computed of a loop's index")
 
     @staticmethod
     def _goes_on(place: Counted) -> bool:
@@ -212,18 +234,30 @@ class PythonLoop:
 
     def _run(self, call: PlannedCall, args: tuple[Any, ...]) -> tuple[Tensor, ...]:
         """The results of a call."""
-        with self.capture.recorder.at_line(call.where):
-            out = run_operator(call.op, args)
+        before, modes.grad = modes.grad, call.grad
+        try:
+            with self.capture.recorder.at_line(call.where):
+                out = call.op.kernel(*args) if call.op.host else run_operator(call.op, args)  # type: ignore[misc]
+        finally:
+            modes.grad = before
         return out if call.is_tuple else (out,)
 
     # ---- as a loop
     def _take_back(self) -> bool:
         """Take the recorded iterations out of the graph: the loop does them too. What they gave is pending."""
         builder, nodes = self.capture.recorder.builder, self.iteration.nodes
-        if builder is not self.capture.recorder.root or len(builder.nodes) != nodes.stop:
+        kept = [node for node in builder.nodes[nodes.start :] if _is_of_numbers(node)]
+        gone = set(builder.nodes[nodes.start : nodes.stop]).difference(kept)
+        if (
+            builder is not self.capture.recorder.root or len(builder.nodes) != nodes.start + len(gone) + len(kept)
+            or any(value.node in gone for node in kept for value in node.needs())
+        ):
             return False
         histories = self.capture.recorder.histories
         taken = builder.take_back(nodes.start)
+        for node in kept:  # (Python may still have what they gave)
+            taken.remove(node)
+            builder.adopt(node)
         for node in taken:
             histories.of.pop(node, None)
         for calls in self.iteration.iterations:
@@ -254,7 +288,7 @@ class PythonLoop:
 
             for i, call in enumerate(iteration.calls):
                 if i in shown:  # (what counts the iterations is the row that a call reads, and nothing else)
-                    results.append(shown[i])
+                    results.append(shown[i] if call.grad else shown[i].detach())
                 else:
                     args = [argument_of(o, results.__getitem__, before.__getitem__, count) for o in call.operands]
                     results += self._run(call, tuple(args))
@@ -268,7 +302,9 @@ class PythonLoop:
             bases = [end_of(base) for base, rows in self._reads() if _both_ways(rows)]
             self._history.both_ways = [edge for edge in bases if edge is not None]
             self._history.read_last = [self._read_last(o) for o in carried]
-            self._history.without = frozenset([value for value, end in self._body if end is None])
+            # (a value that is seen without its history, too, has one)
+            others = {*loop.body.block.params, *(value for value, end in self._body if end is not None)}
+            self._history.without = frozenset([value for value, _ in self._body if value not in others])
             return self._history
 
         outputs = repeat(
@@ -290,10 +326,11 @@ class PythonLoop:
         place, dim = call.row
         first, step = wrap(place.begin, self.capture.env), place.step
         last = first + (self.count - 1) * step
+        rows = base.value if call.grad else base.value.detach()
         if step > 0:
-            slices = aten.slice(base.value, dim, first, last + 1, step)
+            slices = aten.slice(rows, dim, first, last + 1, step)
         else:
-            slices = aten.flip(aten.slice(base.value, dim, last, first + 1, -step), (dim,))
+            slices = aten.flip(aten.slice(rows, dim, last, first + 1, -step), (dim,))
         return aten.movedim(slices, dim, 0) if dim else slices  # type: ignore[no-any-return]
 
     def _call_of(self, number: int) -> PlannedCall:
@@ -302,15 +339,17 @@ class PythonLoop:
 
     def _stacked_numbers(self, numbers: Numbers) -> Tensor:
         table = self._tables.get(numbers)
-        values = self._constant(numbers.values[: self.iterations] if table is None else table)
-        return values if table is None else aten.slice(values, 0, 0, self.count, 1)
+        if table is None:
+            return self._constant(numbers.values[: self.iterations])
+        return aten.slice(table.tensor(self._constant), 0, 0, self.count, 1)  # type: ignore[no-any-return]
 
     def _constant(self, values: Sequence[float]) -> Tensor:
         return self.capture.tensors.fresh(self.capture.recorder.builder.constant(np.array(values, np.float64)))
 
     def _is_view(self, number: int) -> bool:
         """Whether a result is a view, or does not lie row-major: outside of the loop its call runs again."""
-        return self._call_of(number).op.view is not None or bool(self._classes[number].permuted)
+        op = self._call_of(number).op
+        return op.view is not None or op.host or bool(self._classes[number].permuted)
 
     def _row(self, iteration: int, number: int) -> Tensor:
         """A result that the loop has to stack. A view is made once more, of memory that others may see, and its history
@@ -335,21 +374,27 @@ class PythonLoop:
         if self.trip is None:
             return rows[iteration]  # type: ignore[no-any-return]
         self._number(iteration)  # (the first rows are one tensor)
-        return aten.select(rows[LATE + 1 - (self.iterations - iteration)], 0, 0)  # type: ignore[no-any-return]
+        return aten.select(rows[iteration - self.iterations], 0, 0)  # type: ignore[no-any-return]
 
-    def _all(self, number: int) -> Any:
+    def has_more_than(self, count: int) -> bool:
+        """Whether the program has more iterations, of a loop of a size."""
+        return not self.capture.env.less(to_dim(self.count), count + 1)
+
+    def _all(self, number: int, head: int = 0) -> Any:
         """A result: a tensor for each iteration; of a loop of a size one for all but the last iterations, and one for
-        each of those."""
+        each of those. head: for how many of the first ones there is another one, where nobody has asked before."""
         rows = self._rows.get(number)
         if rows is None:
             assert self._history is not None
             stacked = self._history.rows(*self._body[number], self._oldest(number))
+            heads = [head] if head else []
             rows = self._rows[number] = (
                 aten.unbind(stacked, 0) if self.trip is None
-                else aten.split_with_sizes(stacked, (self.trip - LATE, *[1] * LATE), 0)
+                else aten.split_with_sizes(stacked, (*heads, self.trip - LATE - head, *[1] * LATE), 0)
             )
+            self._heads[number] = head
             if stacked.requires_grad:
-                RowsBackward(stacked, rows)
+                RowsBackward(stacked, rows, head)
         return rows
 
     def _oldest(self, number: int) -> tuple[int, int] | None:
@@ -365,17 +410,23 @@ class PythonLoop:
         assert oldest is not None
         return oldest[0], oldest[1] - begin.ago
 
-    def joined(self, number: int, last: Sequence[Tensor]) -> list[Tensor]:
-        """A result in all iterations of a loop of a size, as pieces with a row for each. last: the tensors that stand
-        for it in the last iterations."""
+    def joined(self, number: int, first: int, last: Sequence[Tensor]) -> list[Tensor]:
+        """A result of a loop of a size, from an iteration on, as pieces with a row for each. last: the tensors that
+        stand for it in the last iterations; they may be less than LATE. Raises Restart where it has another first
+        piece."""
         self.capture.repeats.has_recorded = True
         with self._as_predicted(), self.capture.repeats.resting(), self.capture.recorder.outermost():
-            pieces = list(self._all(number))
-            for i, tensor in enumerate(last, -len(last)):
+            pieces = list(self._all(number, first))
+            if first:
+                if self._heads[number] != first:
+                    raise Restart(counted=True)
+                del pieces[0]
+            del pieces[len(pieces) - LATE + len(last) :]
+            for i, tensor in enumerate(last, -LATE):
                 is_own = self.result_of(tensor) == (self.iterations + i, number)
                 single = self._last.get((self.iterations + i, number)) if is_own else tensor
                 if single is not None:
-                    pieces[i] = aten.unsqueeze(single, 0)
+                    pieces[i + LATE - len(last)] = aten.unsqueeze(single, 0)
         return pieces
 
     def _run_in(self, iteration: int, call: PlannedCall) -> tuple[Tensor, ...]:
@@ -389,10 +440,17 @@ class PythonLoop:
         def number(o: Any) -> Any:
             table = self._tables.get(o)
             at = self._number(iteration)
-            return wrap(o.at(at), self.capture.env) if table is None else aten.select(self._constant(table), 0, at)
+            if table is None:
+                return wrap(o.at(at), self.capture.env)
+            return aten.select(table.tensor(self._constant), 0, at)
 
         same = partial(self.result, iteration)
         return self._run(call, tuple([argument_of(o, same, before, number) for o in call.operands]))
+
+
+def _is_of_numbers(node: Node) -> bool:
+    """Whether it computes a number of Python's of others."""
+    return node.op.effect in REPEATABLE and not node.blocks and all(v.type is FLOAT for v in node.outputs)
 
 
 def _both_ways(rows: Sequence[Row]) -> bool:

@@ -21,7 +21,8 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from weft.guards.rewrite import original
-from weft.record.repeats.called import result_of
+from weft.record.numbers.sym_float import SymFloat
+from weft.record.repeats.called import GRAD_MODES, combined, result_of
 from weft.record.repeats.for_statement import (
     ForStatement,
     Unsteady,
@@ -32,10 +33,8 @@ from weft.record.repeats.for_statement import (
 )
 from weft.record.repeats.objects import (
     computed,
-    function_of,
     is_data,
     is_number,
-    is_size,
     is_tensor,
     item,
     items_of,
@@ -44,6 +43,7 @@ from weft.record.repeats.objects import (
 )
 from weft.record.repeats.values import (
     DATA,
+    EXIT,
     NULL,
     RESULT,
     Collected,
@@ -55,7 +55,6 @@ from weft.record.repeats.values import (
     Method,
     Number,
     has_index,
-    is_numeric,
     of_item,
     of_state,
 )
@@ -66,7 +65,6 @@ from weft.types.sym import SymInt, to_dim
 _STEPS = 20_000  # instructions that are followed
 _OF_CONTAINERS = frozenset((*dir(list), *dir(dict))) - set(dir(object)) - {"__add__", "__mul__"}
 _IN_PLACE = "="
-_OF_SIZES = frozenset("+-*")  # which ask nothing of sizes
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 Mark = tuple[CodeType, int]  # an instruction
 _END = 1 + (sys.version_info >= (3, 13))  # instructions that take an iterator off the stack, which FOR_ITER has done
@@ -370,17 +368,9 @@ class _Code:
         """An operator of two operands."""
         a, b = self.pops(2)
         sign = _OLDER_SIGNS.get(ins.opname, ins.argrepr)
-        if all(map(is_numeric, (a, b))) and Number in (type(a), type(b)):
-            number = Number(function_of(sign), tuple([v if type(v) is Number else v.value for v in (a, b)]))
-            if number.has_size and sign not in _OF_SIZES:
-                raise Unsteady
+        number = combined(sign, a, b)
+        if number is not None:
             self.stack.append(number)
-            return
-        if type(a) is Known and type(b) is Known and is_number(a.value) and is_number(b.value):
-            self.stack.append(Known(computed(sign, a.value, b.value)))
-            return
-        if sign in _OF_SIZES and type(a) is Known and type(b) is Known and is_size(a.value) and is_size(b.value):
-            self.stack.append(Known(function_of(sign)(a.value, b.value)))
             return
         if sign.endswith(_IN_PLACE) and ins.opname == "BINARY_OP":
             raise Unsteady
@@ -406,6 +396,8 @@ class _Code:
         """The negative of something."""
         if type(self.stack[-1]) is Number:
             self.stack.append(Number(operator.neg, (self.pop(),)))
+        elif type(self.stack[-1]) is Known and type(self.stack[-1].value) is SymFloat:
+            self.stack.append(Known(-self.pop().value))
         else:
             self.gather(1)
 
@@ -464,6 +456,13 @@ class _Code:
         self.stack[-1].parts += self.items(part).parts
 
     # ---- the stack
+    def enter(self, ins: Instruction) -> None:
+        """Begin a `with` statement, of a grad mode."""
+        manager = self.pop()
+        if type(manager) is not Known or type(manager.value) not in GRAD_MODES:
+            raise Unsteady
+        self.stack += [EXIT, Known(None)]
+
     def swap(self, ins: Instruction) -> None:
         """Exchange the top with another one."""
         if ins.arg is None or ins.arg > len(self.stack):
@@ -493,7 +492,9 @@ class _Code:
         callee, owner = (second, NULL) if first is NULL else (first, second)
         if second is NULL:
             callee, owner = first, NULL
-        if type(callee) is Method:
+        if callee is EXIT:
+            self.stack.append(Known(None))
+        elif type(callee) is Method:
             self._call_method(ins, callee, owner, arguments)
         elif type(callee) is Known and owner is NULL:
             positional = arguments[: len(arguments) - len(names)]
@@ -560,6 +561,7 @@ _RULES: dict[str, Callable[[_Code, Instruction], Any]] = {
     "BINARY_SUBSCR": _Code.subscript, "BINARY_OP": _Code.binary, "COMPARE_OP": _Code.compare,
     "STORE_SUBSCR": _Code.assign_item, "IS_OP": _Code.is_same, "UNARY_NOT": _Code.negate,
     "GET_ITER": _Code.begin, "FOR_ITER": _Code.step, "TO_BOOL": lambda code, ins: None,
+    "BEFORE_WITH": _Code.enter, "SETUP_WITH": _Code.enter, "POP_BLOCK": lambda code, ins: None,
     "BINARY_SLICE": _gathering(lambda n: 3), "BUILD_SLICE": _gathering(lambda n: n),
     "BUILD_TUPLE": _Code.build_tuple, "BUILD_LIST": _Code.build_list, "LIST_EXTEND": _Code.extend,
     "CALL": _Code.call, "CALL_KW": _Code.call, "CALL_METHOD": _Code.call,

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from weft.record.numbers.sym_float import SymFloat
 from weft.record.repeats.objects import is_tensor
 from weft.tensor.capture import Index
 from weft.types.sym import SymInt
@@ -30,7 +31,7 @@ class Items:
 
 
 class Null:
-    """CPython's own marker beside a callable."""
+    """A marker of CPython's own: what stands beside a callable."""
 
 
 class Number(NamedTuple):
@@ -40,8 +41,8 @@ class Number(NamedTuple):
     function: Callable[..., Any] | None
     args: tuple[Any, ...]
 
-    def at(self, index: int) -> Any:
-        """What it is for an index."""
+    def at(self, index: Any) -> Any:
+        """What it is for an index, which may be a size."""
         if self.function is None:
             return index
         return self.function(*[each.at(index) if type(each) is Number else each for each in self.args])
@@ -59,6 +60,11 @@ class Number(NamedTuple):
     def has_size(self) -> bool:
         """Whether it is computed of a size too."""
         return any(v.has_size if type(v) is Number else type(v) is SymInt for v in self.args)
+
+    @property
+    def is_lifted(self) -> bool:
+        """Whether it is computed of lifted numbers too."""
+        return any(v.is_lifted if type(v) is Number else type(v) is SymFloat for v in self.args)
 
     @property
     def is_place(self) -> bool:
@@ -95,13 +101,14 @@ class Item(NamedTuple):
 
 
 DATA, INDEX, NULL = Data(), Number(None, ()), Null()
+EXIT = Null()  # what leaves the block of a `with` statement
 RESULT = Data()  # data that is not None
 
 
 def is_numeric(value: Any) -> bool:
-    """Whether it stands for a number: one that is computed of the index, or an int, a float or a size that stays the
-    same."""
-    return type(value) is Number or (type(value) is Known and type(value.value) in (int, float, SymInt))
+    """Whether it stands for a number: one that is computed of the index, or an int, a float, a size or a lifted number
+    that stays the same."""
+    return type(value) is Number or (type(value) is Known and type(value.value) in (int, float, SymInt, SymFloat))
 
 
 def of_state(value: Any) -> Any:
