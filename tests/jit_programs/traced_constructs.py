@@ -258,8 +258,8 @@ def written_within(m: Any, x: Tensor) -> Tensor:
 
 LINKS: list[Link] = [
     transformed, nested, by_example, directional, pulled, jacobians, linear, functional, force, walked,
-    product_with_hessian, straight_through, custom, two_outputs, inner_custom, mapped_twice, chosen,
-    hooked, checkpointed, reentrant, without_gradient, other_parameters, counting, normed, normed_by_its_values, orthogonal,
+    product_with_hessian, straight_through, custom, two_outputs, inner_custom, mapped_twice, chosen, hooked,
+    checkpointed, reentrant, without_gradient, other_parameters, counting, normed, normed_by_its_values, orthogonal,
     reshaped, of_two_shapes, of_optional_values, handed_on, written_within,
 ]  # fmt: skip
 BEYOND_ONNX = frozenset(

@@ -178,8 +178,15 @@ class _Freezing:
             return builder.emit_raw(DICT, (tuple(held), items, str(kind)), (kind,)).output
         name = path.removeprefix("self.").replace(".", "_")
         if name not in self.constants:
-            self.constants[name] = held.detach().clone() if isinstance(held, Tensor) else held
+            self.constants[name] = _copied(held)
         return builder.emit_raw(GET_ATTR, (None, name, str(kind)), (kind,)).output
+
+
+def _copied(held: Any) -> Any:
+    """What an attribute has, apart from the Module that it was taken from, and without gradients of its own."""
+    if isinstance(held, Tensor):
+        return held.detach().clone()
+    return copy.deepcopy(held).requires_grad_(False) if isinstance(held, ScriptModule) else held
 
 
 def _is_call(node: Node) -> bool:
