@@ -87,7 +87,7 @@ class GuardedState:
         self._retaining: set[int] = set()  # the ids of those among them that kept their gradients before
         self.flags = ChangedFlags()
         self._wrappers: set[int] = set()
-        self._put_together: dict[int, Tensor] = {}  # objects of subclasses that stand for arguments, by id
+        self._assembled: dict[int, Tensor] = {}  # objects of subclasses that stand for arguments, by id
         self._classes: set[type] = set()
         # of stand-ins by id, and the nodes that they left
         self.inplace_views: dict[int, list[InplaceView]] = {}
@@ -309,7 +309,7 @@ class GuardedState:
         Raises CaptureError within a block, and for an argument that takes part as itself.
         """
         self.recorder.end_repeats()
-        if id(tensor) in self._put_together and tensor.requires_grad is not flag:
+        if id(tensor) in self._assembled and tensor.requires_grad is not flag:
             kind = type(tensor).__name__
             raise refusal(f"a compiled function sets requires_grad of a {kind} that it takes", kind=ArgumentChange)
         if not self.is_outside(tensor) or self.is_alias(tensor):
@@ -342,9 +342,9 @@ class GuardedState:
         return self.writes.has_written(storage, version)
 
     # ---- wrappers
-    def note_put_together(self, objects: Iterable[Tensor]) -> None:
+    def note_assembled(self, objects: Iterable[Tensor]) -> None:
         """These objects of tensor subclasses stand for the caller's, which enter the program as their parts."""
-        self._put_together.update({id(t): t for t in objects})
+        self._assembled.update({id(t): t for t in objects})
 
     def note_wrapper(self, wrapper: Tensor) -> None:
         """Guard what a wrapper from outside is made of: its class's code saw that, and will not look again."""

@@ -59,3 +59,20 @@ def test_derivatives_of_nested_maps(compiles: bool) -> None:
         assert weft.allclose(dx, (slope * w[:, None]).sum(0))
         assert weft.allclose(dw, (slope * x).sum(1))
         assert weft.allclose(tangent, slope * angle * (1 + w.mean()))
+
+
+@pytest.mark.parametrize("compiles", [False, True])
+def test_gradients_asked_for_where_no_history_is_recorded(compiles: bool) -> None:
+    """Under vmap and jvp requires_grad_() was taken and meant nothing: `autograd.functional.jacobian` gave zeros.
+    Within grad it counts."""
+
+    def jacobian(row: Tensor) -> Tensor:
+        return weft.autograd.functional.jacobian(lambda v: v**2, row)  # type: ignore[no-any-return]
+
+    x = weft.rand(2, 3)
+    for step in (lambda t: vmap(jacobian)(t), lambda t: jvp(jacobian, (t[0],), (t[0],))):
+        with pytest.raises(weft.WeftError, match="requires_grad_"):
+            (weft.compile(step) if compiles else step)(x)
+    assert weft.allclose(jacobian(x[0]), weft.diag(2 * x[0]))
+    pulled = weft.func.vjp(jacobian, x[0])
+    assert weft.allclose(pulled[0], weft.diag(2 * x[0]))

@@ -138,7 +138,7 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
         rebuilt: dict[int, Any] = {}
         args, kwargs = resugar((args, kwargs), memo, rebuilt)
         bound = [(slot, resugar(value, memo, rebuilt)) for slot, value in bound]
-        outcome.capture.outside.note_put_together([whole for whole, _ in memo.values()])
+        outcome.capture.outside.note_assembled([whole for whole, _ in memo.values()])
     # while Python's state is put back too: it holds the stand-ins
     with (
         lifted_in(recording.function, recording.assumptions.symbolic_codes),
