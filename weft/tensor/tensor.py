@@ -138,8 +138,7 @@ class Tensor(Questions, Conversions):
         if not modes.inference and self.is_inference():
             raise StateError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
         if self._node is None:
-            if type(self._data) is not ndarray:
-                self._data.refuse_gradients()
+            payload_of(self).refuse_gradients()
             self._state().requires_grad = True
         return self
 
