@@ -263,6 +263,27 @@ def made_anew(f: Body, m: Model) -> Body:
     return run
 
 
+def flagged(f: Body, m: Model) -> Body:
+    """A compiled function asks for gradients of objects of classes of their own, and draws in the size of one."""
+
+    def asking(both: Sequence[weft.Tensor]) -> list[weft.Tensor]:
+        return [weft.rand_like(t.requires_grad_()) for t in both]
+
+    ask = weft.compile(asking)
+
+    def run(x: weft.Tensor) -> weft.Tensor:
+        y = f(x)
+        if m.is_reference:
+            return y * 2
+        both = (weft.ones(2).as_subclass(Scaled), Two(weft.ones(2), weft.ones(2)))
+        before = weft.get_rng_state()
+        drawn = ask(both)
+        weft.set_rng_state(before)
+        return y * 2 if all(t.requires_grad and type(d) is type(t) for t, d in zip(both, drawn, strict=True)) else y
+
+    return run
+
+
 class Holder(weft.nn.Module):
     """A module around a body, which is found by name so that it can be pickled."""
 
@@ -307,7 +328,7 @@ CONSTRUCTS: dict[str, Callable[[Body, Model], Body]] = {
     for f in (
         compiled, split, lazy, compiled_autograd, traced, saved, scripted, func_grad, func_vjp, func_jvp, vmap,
         checkpointed, function, hook, saved_tensor_hooks, cond, scan, while_loop, loop, subclass, ruled, moded,
-        kept, made_anew, copied, pickled, no_grad,
+        kept, made_anew, flagged, copied, pickled, no_grad,
     )
 }
 MODES = ("compile", "split", "lazy", "compiled autograd")

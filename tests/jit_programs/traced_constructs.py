@@ -62,6 +62,26 @@ class Two(weft.autograd.Function):
         return grad * x.cos() + grad.mean(0)
 
 
+class Mapped(weft.autograd.Function):
+    """One that maps by its formulas."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor) -> Tensor:
+        return (x * weight).sin()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        x, weight = ctx.saved_tensors
+        inner = grad * (x * weight).cos()
+        return inner * weight, inner * x
+
+
 # ---- scripts that choose when they run
 @weft.jit.script
 def _one_row_or_all(x: Tensor, w: Tensor) -> Tensor:
@@ -157,6 +177,15 @@ def inner_custom(m: Any, x: Tensor) -> Tensor:
     return weft.autograd.grad(Scaled.apply(position, m.w, 2.0).sum(), position)[0] + x
 
 
+def mapped_twice(m: Any, x: Tensor) -> Tensor:
+    return func.vmap(lambda row: func.vmap(lambda w: Mapped.apply(row, w))(m.lin.weight).sum(0) * 0.5)(x)
+
+
+def chosen(m: Any, x: Tensor) -> Tensor:
+    scaled = x * m.w
+    return scaled.where(scaled > 0.2, weft.full_like(scaled, 0.5)) + (x > 0).where(x < 0.5, x > 0.8)
+
+
 def hooked(m: Any, x: Tensor) -> Tensor:
     y = x * m.w
     y.register_hook(lambda grad: grad * 2 + grad.mean())
@@ -229,14 +258,14 @@ def written_within(m: Any, x: Tensor) -> Tensor:
 
 LINKS: list[Link] = [
     transformed, nested, by_example, directional, pulled, jacobians, linear, functional, force, walked,
-    product_with_hessian, straight_through, custom, two_outputs, inner_custom, hooked, checkpointed, reentrant,
-    without_gradient, other_parameters, counting, normed, normed_by_its_values, orthogonal,
+    product_with_hessian, straight_through, custom, two_outputs, inner_custom, mapped_twice, chosen, hooked,
+    checkpointed, reentrant, without_gradient, other_parameters, counting, normed, normed_by_its_values, orthogonal,
     reshaped, of_two_shapes, of_optional_values, handed_on, written_within,
 ]  # fmt: skip
 BEYOND_ONNX = frozenset(
     (
         transformed, nested, by_example, directional, pulled, jacobians, linear, functional, force, walked,
-        product_with_hessian, inner_custom, orthogonal, of_optional_values, handed_on,
+        product_with_hessian, inner_custom, mapped_twice, orthogonal, of_optional_values, handed_on,
     )
 )  # what ONNX has no words for: gradients, the exponential of a matrix, a choice between a tensor and None
 

@@ -142,5 +142,5 @@ def _covering(family: list[Tensor]) -> Tensor:
 def _path_within(base: Tensor, tensor: Tensor) -> Path:
     """The path from all of the memory to a tensor that shows a part of it."""
     g = tensor.geometry()
-    place = (AS_STRIDED, (g.dims, g.strides, tensor.storage_offset()), 0)
+    place = (AS_STRIDED, (g.dims, g.strides, tensor.geometry().offset), 0)
     return (*memory_as(base.dtype, tensor.dtype, product(base.dims)), place)

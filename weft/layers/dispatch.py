@@ -43,7 +43,11 @@ class Dispatch(Backend):
         write_with(ask_classes, op, args)
 
     def open(self, op: Op, args: Args) -> Any:
-        """A composite; while a function is captured the builder checks the types of what it is made of."""
+        """A composite; while a function is captured the builder checks the types of what it is made of. One that draws
+        in the sizes of a wrapper is made of operators that see none, so the class is asked for the whole.
+        """
+        if op.like:
+            return self.run(op, args)
         return super().open(op, args) if modes.capture is None else self.composed(op, args)
 
     def constants(self, args: Args) -> AbstractContextManager[None]:

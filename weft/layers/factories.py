@@ -134,7 +134,7 @@ def _like_factory(name: str) -> Make:
         source = _placed(input, device)
         tensor: Tensor = getattr(aten, name)(source, *args, **kwargs)
         is_kept = memory_format in (None, "preserve_format")
-        tensor = _laid_out_like(tensor, input) if is_kept else in_format(tensor, memory_format)
+        tensor = laid_out_like(tensor, input) if is_kept else in_format(tensor, memory_format)
         return _finished(name, tensor, requires_grad, None)
 
     return _named(function, name, memory_format=None)
@@ -198,7 +198,7 @@ def _placed(source: Tensor, device: Any) -> Tensor:
     return placed
 
 
-def _laid_out_like(tensor: Tensor, source: Any) -> Tensor:
+def laid_out_like(tensor: Tensor, source: Any) -> Tensor:
     """What a `*_like` factory made, with its elements in the same order in memory as the source's."""
     return noted(backend_for((tensor,)).lay_out_like(tensor, source)) if isinstance(source, Tensor) else tensor
 

@@ -39,11 +39,11 @@ def as_strided(self: Tensor, size: Any, stride: Any, storage_offset: Any = None)
     if root is not self and modes.capture is not None:
         aten.alias(self)  # a capture is told of both, and guards that they share memory
     if root.dtype is not self.dtype:
-        place = None if storage_offset is None else storage_offset - self.storage_offset()
+        place = None if storage_offset is None else storage_offset - self.geometry().offset
         return aten.as_strided(self, size, stride, place)
     order = storage_order(root)
-    offset = self.storage_offset() if storage_offset is None else storage_offset
-    start = root.storage_offset()  # not 0 for a detached view: the operator counts from the first element
+    offset = self.geometry().offset if storage_offset is None else storage_offset
+    start = root.geometry().offset  # not 0 for a detached view: the operator counts from the first element
     offset = offset if start == 0 else offset - start
     view = aten.as_strided(root if order is None else aten.permute(root, order), size, stride, offset)
     if order is None and view.requires_grad and modes.capture is None and not (root.is_contiguous() or _repeats(root)):
@@ -77,7 +77,7 @@ def as_strided_scatter(
 ) -> Tensor:
     """A copy of the tensor, lying as it does, with `src` where as_strided with these sizes, strides and offset looks in
     the storage."""
-    start = self.storage_offset()
+    start = self.geometry().offset
     place = start if storage_offset is None else storage_offset
     order = storage_order(self)
     if self.is_contiguous() and isinstance(start, int) and start == 0:

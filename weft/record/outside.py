@@ -7,7 +7,7 @@ else changes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from weft.autograd.hooks import hooks_on, keep_hooks, retain_no_more
@@ -89,6 +89,7 @@ class GuardedState:
         self._retaining: set[int] = set()  # the ids of those among them that kept their gradients before
         self.flags = ChangedFlags()
         self._wrappers: set[int] = set()
+        self._assembled: dict[int, Tensor] = {}  # objects of subclasses that stand for arguments, by id
         self._classes: set[type] = set()
         # of stand-ins by id, and the nodes that they left
         self.inplace_views: dict[int, list[InplaceView]] = {}
@@ -310,14 +311,14 @@ class GuardedState:
         real = self.stand_ins.get(id(tensor))
         return id(tensor) in self._retaining if real is None else real.retains_grad
 
-    def note_flag(self, tensor: Tensor) -> None:
+    def note_flag(self, tensor: Tensor, flag: bool) -> None:
         """requires_grad of a tensor is about to be set: that of one from outside every call of the program sets.
         Raises CaptureError within a block, and for an argument that takes part as itself.
         """
         self.recorder.end_repeats()
-        if id(tensor) in self.wholes:
-            what = f"a compiled function sets requires_grad of a {type(tensor).__name__} that is an argument"
-            raise refusal(what, kind=ArgumentChange)
+        if id(tensor) in self._assembled and tensor.requires_grad is not flag:
+            kind = type(tensor).__name__
+            raise refusal(f"a compiled function sets requires_grad of a {kind} that it takes", kind=ArgumentChange)
         if not self.is_outside(tensor) or self.is_alias(tensor):
             return
         if self.recorder.depth:
@@ -348,6 +349,10 @@ class GuardedState:
         return self.writes.has_written(storage, version)
 
     # ---- wrappers
+    def note_assembled(self, objects: Iterable[Tensor]) -> None:
+        """These objects of tensor subclasses stand for the caller's, which enter the program as their parts."""
+        self._assembled.update({id(t): t for t in objects})
+
     def note_wrapper(self, wrapper: Tensor) -> None:
         """Guard what a wrapper from outside is made of: its class's code saw that, and will not look again."""
         if id(wrapper) in self._wrappers or not is_traceable_wrapper_subclass(wrapper):
@@ -358,7 +363,7 @@ class GuardedState:
         inner = [getattr(wrapper, name) for name in names]
         if not self.is_outside(wrapper):
             return  # made inside of the function
-        wants = wrapper.requires_grad
+        wants = self.flags.before(wrapper)
         self.python_state.keep(inner)
 
         def holds() -> bool:

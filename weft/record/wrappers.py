@@ -61,6 +61,11 @@ class WrapperMemo:
         self._wrappers: dict[int, tuple[Tensor, Desugared]] = {}
         self._by_part: dict[int, dict[int, tuple[Tensor, Desugared]]] = {}
 
+    @property
+    def wrappers(self) -> list[Tensor]:
+        """The tensors that were taken apart or put together."""
+        return [wrapper for wrapper, _ in self._wrappers.values()]
+
     def get(self, wrapper: Tensor) -> Desugared | None:
         """The parts of a wrapper; None for one that was not taken apart."""
         entry = self._wrappers.get(id(wrapper))

@@ -87,7 +87,7 @@ class ConcreteTensors(Protocol):
     def note_asked(self, tensor: Tensor) -> None:
         """The function is about to know requires_grad of a tensor, which nothing need be computed of."""
 
-    def note_flag(self, tensor: Tensor) -> None:
+    def note_flag(self, tensor: Tensor, flag: bool) -> None:
         """requires_grad of a tensor is about to be set. Raises CaptureError where whether it is would hang on a
         value."""
 

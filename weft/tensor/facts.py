@@ -131,7 +131,9 @@ class Facts(Operators):
 
     def storage_offset(self) -> Any:
         """Element offset of the first element within the storage."""
-        return payload_of(self).offset()
+        payload = payload_of(self)
+        env = payload.env
+        return payload.offset() if env is None else wrap_dim(payload.offset(), env)
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether elements lie row-major without gaps; with "channels_last" (of images) or "channels_last_3d" (of

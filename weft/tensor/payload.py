@@ -164,6 +164,9 @@ class Payload:
     def note_inference(self, owner: Tensor) -> None:
         """The owner was made in inference mode."""
 
+    def refuse_gradients(self) -> None:
+        """Raises StateError where a leaf with this payload can have no gradient."""
+
     def text(self) -> str:
         """The repr of a tensor with this payload; "" where its values, type and device say it all."""
         return ""

@@ -123,7 +123,7 @@ class Tensor(Questions, Conversions):
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Ask for a gradient on this leaf (or stop asking). Returns self."""
         if modes.capture is not None:
-            modes.capture.outside.note_flag(self)
+            modes.capture.outside.note_flag(self, requires_grad)
         if not requires_grad:
             if self._node is not None:
                 raise StateError(
@@ -138,6 +138,7 @@ class Tensor(Questions, Conversions):
         if not modes.inference and self.is_inference():
             raise StateError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
         if self._node is None:
+            payload_of(self).refuse_gradients()
             self._state().requires_grad = True
         return self
 
@@ -272,7 +273,7 @@ class Tensor(Questions, Conversions):
         if self._view is not None:
             raise StateError("Can't detach views in-place. Use detach() instead.")
         if modes.capture is not None and self.is_leaf:
-            modes.capture.outside.note_flag(self)
+            modes.capture.outside.note_flag(self, False)
         state = self._autograd
         if state is not None:
             state.node, state.index, state.requires_grad, state.accumulate = None, 0, False, None

@@ -120,7 +120,7 @@ DAMAGE = {
         "no function of weft's",
     ),
     "python": ("aten::relu(%x)", 'prim::PythonOp("f", args=[%x], names=[], type="Tensor")', "of Python's"),
-    "member": ("aten::relu(%x)", 'prim::GetAttr(None, "secret", type="Tensor")', "uses the tensor 'secret'"),
+    "member": ("aten::relu(%x)", 'prim::GetAttr(None, "secret", type="Tensor")', "uses the value 'secret'"),
     "operator": ("aten::relu(%x)", "aten::unheard(%x)", "no operator aten::unheard"),
     "twice": ("%0: Tensor = aten::relu(%x)", "%x: Tensor = aten::relu(%x)", "%x is defined twice"),
     "undefined": ("aten::relu(%x)", "aten::relu(%y)", "%y is not defined"),

@@ -104,3 +104,30 @@ def test_dicts_are_constants_and_forward_may_be_missing() -> None:
     file.seek(0)
     for one in (frozen, weft.jit.load(file)):
         assert one.told(weft.zeros(2)).tolist() == [2.0, 2.0]
+
+
+def test_a_layer_that_a_trace_calls_as_it_is_is_frozen_too() -> None:
+    """A recurrent layer is a call of a Module's: the frozen program has a copy, and a file holds it."""
+
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell, self.out = nn.GRU(3, 4, batch_first=True), nn.Linear(4, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.out(self.cell(x)[0])
+
+    model = Recurrent().eval()
+    frozen = weft.jit.freeze(weft.jit.trace(model, (weft.rand(1, 3, 3),)))
+    file = io.BytesIO()
+    weft.jit.save(frozen, file)
+    file.seek(0)
+    x = weft.rand(2, 5, 3)
+    before = model(x).detach()
+    with weft.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2)
+    for way in (frozen, weft.jit.load(file)):
+        assert weft.allclose(way(x), before)
+        assert not list(way.parameters())
+        assert not way(x).requires_grad

@@ -165,6 +165,7 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
         rebuilt: dict[int, Any] = {}
         args, kwargs = resugar((args, kwargs), memo, rebuilt)
         bound = [(slot, resugar(value, memo, rebuilt)) for slot, value in bound]
+        outcome.capture.outside.note_assembled(memo.wrappers)
     arguments = list(paths_of((args, kwargs), stand_ins=objects_of(outcome.leaves)))  # as the call finds them
     # while Python's state is put back too: it holds the stand-ins
     with (

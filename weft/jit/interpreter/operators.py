@@ -10,7 +10,7 @@ from typing import Any
 from weft.ir.graph import Node
 from weft.ir.opaque import plan_of_opaque
 from weft.jit.autodiff.gradients import formulas_of
-from weft.layers.factories import on_device
+from weft.layers.factories import laid_out_like, on_device
 from weft.layers.walk import inplace
 from weft.ops.call_signatures import shortest_route
 from weft.ops.op import OPS, Op
@@ -38,6 +38,8 @@ def function_of(op: Op, node: Node) -> Callable[..., Any]:
         places = [i for i, a in enumerate(op.schema.arguments) if a.name == "device"]
         if places:
             return functools.partial(_make, op, _list_positions(op), places[0])
+    if op.like:
+        return functools.partial(_run_like, op)
     returns_list = len(node.outputs) == 1 and isinstance(node.outputs[0].type, ListType)
     return functools.partial(_run_listing if returns_list else _run, op, _list_positions(op))
 
@@ -72,6 +74,11 @@ def _make(op: Op, positions: tuple[int, ...], device: int, *args: Any) -> Any:
     """A factory's tensor, on the device that it is asked for."""
     with on_device(args[device]):
         return call(op, _bound(positions, args))
+
+
+def _run_like(op: Op, source: Any, *args: Any) -> Any:
+    """A factory's tensor, in memory as the one that it is like."""
+    return laid_out_like(call(op, (source, *args)), source)
 
 
 def _run_listing(op: Op, positions: tuple[int, ...], *args: Any) -> Any:

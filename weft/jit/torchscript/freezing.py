@@ -105,7 +105,8 @@ class _Freezing:
             for transform in (lower_tuples, lower_lists, propagate_constants, peephole, dce):
                 graph = transform(graph)
         used = {n.args[1] for n in graph.walk() if n.op is GET_ATTR and n.args[0] is None}
-        captured = {k: v for k, v in {**self.whole.captured, **self.constants}.items() if k in used}
+        constants = {k: _copied(v) for k, v in self.constants.items() if k in used}
+        captured = {k: v for k, v in self.whole.captured.items() if k in used} | constants
         owner = core.Value(kind, "self")
         params = (owner, *graph.params[1:])
         frozen = core.Graph(graph.name, core.Block(params, graph.nodes, graph.results), graph.env)
@@ -178,8 +179,15 @@ class _Freezing:
             return builder.emit_raw(DICT, (tuple(held), items, str(kind)), (kind,)).output
         name = path.removeprefix("self.").replace(".", "_")
         if name not in self.constants:
-            self.constants[name] = held.detach().clone() if isinstance(held, Tensor) else held
+            self.constants[name] = held
         return builder.emit_raw(GET_ATTR, (None, name, str(kind)), (kind,)).output
+
+
+def _copied(held: Any) -> Any:
+    """What an attribute has, apart from the Module that it was taken from, and without gradients of its own."""
+    if isinstance(held, Tensor):
+        return held.detach().clone()
+    return copy.deepcopy(held).requires_grad_(False) if isinstance(held, ScriptModule) else held
 
 
 def _is_call(node: Node) -> bool:

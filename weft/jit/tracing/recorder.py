@@ -265,7 +265,7 @@ class Recorder(WeftFunctionMode):
             kinds = [tt.NONE if r is None else tt.TENSOR for r in result]
             emitted = call_builtin(ctx, _NOWHERE, path, func, values, named, tt.tuple_of(*kinds))
         else:
-            emitted = self._operators(path, func).call(ctx, _NOWHERE, values, named, 1)
+            emitted = self._called(path, func, values, named)
         if _is_in_place(name) and any(result is a for a in unwrapped(tuple(args))):
             return self.shown_as(result)
         return self.bound(emitted, result)
@@ -295,6 +295,13 @@ class Recorder(WeftFunctionMode):
         if _is_in_place(op.base) and any(result is a for a in plain(args)):
             return self.shown_as(result)
         return self.bound(emitted, result)
+
+    def _called(self, path: str, func: Any, values: list[SugaredValue], named: dict[str, SugaredValue]) -> SugaredValue:
+        """A call of a function, or of a method with its object first."""
+        operators = self._operators(path, func)
+        if path.startswith("weft.Tensor.") and values and operators.candidates:
+            operators.bound, values = values[0], values[1:]
+        return operators.call(self.ctx, _NOWHERE, values, named, 1)
 
     def _operators(self, path: str, func: Any) -> Operators:
         space, _, name = path.rpartition(".")

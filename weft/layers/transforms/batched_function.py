@@ -24,17 +24,18 @@ def batched_function(
 
 
 class _Context:
-    """The user's context within a batch: saved tensors go in whole and come out as examples."""
+    """The user's context within a batch: saved tensors go in whole and come out as examples. Which of them are batched
+    is kept with the batch, since batches within batches share the innermost context."""
 
-    def __init__(self, ctx: Any, level: BatchLevel, flags: Args) -> None:
-        self.__dict__.update(_ctx=ctx, _level=level, _flags=flags)
+    def __init__(self, ctx: Any, level: BatchLevel, batch: Any, flags: Args = ()) -> None:
+        self.__dict__.update(_ctx=ctx, _level=level, _batch=batch, _flags=flags)
 
     def save_for_backward(self, *tensors: Any) -> None:
-        self._ctx._flags_of_saved = self._level.flags(tensors) or (False,) * len(tensors)
+        self._batch.saved_flags = self._level.flags(tensors) or (False,) * len(tensors)
         self._ctx.save_for_backward(*self._level.lower(tensors))
 
     def save_for_forward(self, *tensors: Any) -> None:
-        self._ctx._flags_of_forward = self._level.flags(tensors) or (False,) * len(tensors)
+        self._batch.forward_flags = self._level.flags(tensors) or (False,) * len(tensors)
         self._ctx.save_for_forward(*self._level.lower(tensors))
 
     def mark_dirty(self, *tensors: Any) -> None:
@@ -45,8 +46,7 @@ class _Context:
 
     @property
     def saved_tensors(self) -> Args:
-        flags = self._flags or self._ctx._flags_of_saved
-        return _wrapped(self._level, self._ctx.saved_tensors, flags)
+        return _wrapped(self._level, self._ctx.saved_tensors, self._flags or self._batch.saved_flags)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ctx, name)
@@ -75,6 +75,8 @@ def _batch_of(function: type[Function], size: Dim, randomness: str, flags: Args)
     class Batch(Function):
         generate_vmap_rule = True
         out_flags: Args = ()
+        saved_flags: Args = ()
+        forward_flags: Args = ()
 
         @staticmethod
         def forward(*values: Any) -> Any:
@@ -90,7 +92,7 @@ def _batch_of(function: type[Function], size: Dim, randomness: str, flags: Args)
             with BatchLevel(size, randomness) as level:
                 outputs = _wrapped(level, _many(output), Batch.out_flags)
                 function.setup_context(
-                    _Context(ctx, level, ()), _wrapped(level, inputs, flags),
+                    _Context(ctx, level, Batch), _wrapped(level, inputs, flags),
                     outputs if isinstance(output, tuple) else outputs[0],
                 )
 
@@ -98,16 +100,17 @@ def _batch_of(function: type[Function], size: Dim, randomness: str, flags: Args)
         def backward(ctx: Any, *gradients: Any) -> Any:
             rule = function.vjp if function.vjp is not Function.vjp else function.backward
             with BatchLevel(size, randomness) as level:
-                input_gradients = _many(rule(_Context(ctx, level, ()), *_wrapped(level, gradients, Batch.out_flags)))
+                examples = _wrapped(level, gradients, Batch.out_flags)
+                input_gradients = _many(rule(_Context(ctx, level, Batch), *examples))
                 owned, lowered = [level.owns(g) for g in input_gradients], level.lower(input_gradients)
             return tuple([_fitted(g, o, bool(f), size) for g, o, f in zip(lowered, owned, flags, strict=False)])
 
     if function.jvp is not Function.jvp:
 
         def jvp(ctx: Any, *tangents: Any) -> Any:
-            saved_flags: Any = getattr(ctx, "_flags_of_forward", None) or getattr(ctx, "_flags_of_saved", ())
             with BatchLevel(size, randomness) as level:
-                out_tangents = _many(function.jvp(_Context(ctx, level, saved_flags), *_wrapped(level, tangents, flags)))
+                context = _Context(ctx, level, Batch, Batch.forward_flags)
+                out_tangents = _many(function.jvp(context, *_wrapped(level, tangents, flags)))
                 owned, lowered = [level.owns(t) for t in out_tangents], level.lower(out_tangents)
             pushed = tuple(
                 [_fitted(t, o, bool(f), size) for t, o, f in zip(lowered, owned, Batch.out_flags, strict=True)]

@@ -29,6 +29,7 @@ class ForwardADLevel(DualLevel):
     """Pushes tangents forward, below autograd. Only what has a tangent is one of its tensors."""
 
     name = "forward_ad"
+    records_history = True
 
     def __init__(self) -> None:
         super().__init__(wraps_all=False)

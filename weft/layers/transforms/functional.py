@@ -176,7 +176,7 @@ class FunctionalLevel(Level):
     def enter(self, base: Tensor, views: list[tuple[Path, Tensor]]) -> list[Tensor]:
         """Tensors from outside that show the memory of `base` through paths, as tensors of this level."""
         g = base.geometry()
-        whole = Geometry(g.dims, g.strides, base.storage_offset())
+        whole = Geometry(g.dims, g.strides, base.geometry().offset)
         value = base
         for path, tensor in () if base.requires_grad else views:
             if tensor.requires_grad:  # a part of the memory has a history that the whole lacks
@@ -185,7 +185,7 @@ class FunctionalLevel(Level):
         entered = []
         for path, tensor in views:
             shown = tensor.geometry()
-            geometry = Geometry(shown.dims, shown.strides, tensor.storage_offset())
+            geometry = Geometry(shown.dims, shown.strides, tensor.geometry().offset)
             cuts = value.requires_grad and not tensor.requires_grad
             entered.append(self._tensor(Functional(self, storage, path, tensor.type_, geometry, cuts)))
         return entered

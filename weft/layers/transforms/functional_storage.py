@@ -88,7 +88,7 @@ class FunctionalStorage(Storage[Tensor]):
         row = whole_memory(outside)
         if row is None or row.dims == outside.dims:
             return
-        place = replace(outside.geometry(), offset=outside.storage_offset())
+        place = replace(outside.geometry(), offset=outside.geometry().offset)
         value, is_written = self.value, self.value is not self.given
         self._move(row, place)
         if is_written or value.requires_grad:

@@ -31,6 +31,7 @@ class GradLevel(Level):
     and may not be written."""
 
     name = "grad"
+    records_history = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -86,6 +86,15 @@ class Wrapper(Payload):
         """The value's storage: wrappers share memory and version with what they wrap."""
         return self.value.storage()
 
+    def refuse_gradients(self) -> None:
+        """A level that records no history refuses to be asked for it, while it runs."""
+        if self.level.is_alive and not self.level.records_history:
+            raise StateError(
+                "You are attempting to call Tensor.requires_grad_() (or perhaps using weft.autograd.functional.* APIs) "
+                f"on a tensor of {self.level.name}, which records no history; use weft.func.grad, vjp, jacrev or "
+                "hessian within the function, or require the gradient outside of the transform"
+            )
+
     def outside(self) -> Tensor:
         """What the tensor stands for where its level has ended. Raises StateError while it runs:
         then it is in the wrong place."""
@@ -174,6 +183,7 @@ class Level:
 
     name = "a transform"
     refuses_backward = True  # .backward() has no .grad to go to inside
+    records_history = False  # of operators on its tensors: whether they may require grad
 
     def __init__(self) -> None:
         self.is_alive = False

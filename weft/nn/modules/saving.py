@@ -169,7 +169,7 @@ class Saved:
             return
         if value.ndim == 0 and saved.ndim == 1 and saved.dims[0] == 1:
             saved = saved[0]
-        if tuple(saved.dims) != tuple(value.dims):
+        if saved.shape != value.shape:
             errors.append(
                 f"size mismatch for {key}: copying a param with shape {saved.shape} from checkpoint, "
                 f"the shape in current model is {value.shape}."

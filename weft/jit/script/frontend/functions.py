@@ -112,7 +112,7 @@ class Operators(SugaredValue):
         self.path, self.candidates, self.python, self.bound, self.in_place = path, candidates, python, bound, in_place
 
     def call(self, ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs, binders: int) -> SugaredValue:
-        arguments = self._with_object(args)
+        arguments, kwargs = self._with_object(args, kwargs)
         flags = self._flags()
         if flags:
             return self._dispatched(ctx, node, flags, arguments, kwargs)
@@ -149,13 +149,15 @@ class Operators(SugaredValue):
         kind = TENSOR if count == 1 else tuple_of(*(TENSOR,) * count)
         return call_builtin(ctx, node, self.path, self.python, args, kwargs, kind)
 
-    def _with_object(self, args: Args) -> list[SugaredValue]:
+    def _with_object(self, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
         """The arguments with the object of a method, which is `self` wherever that stands: `x.where(condition, y)`."""
         if self.bound is None:
-            return list(args)
+            return args, kwargs
         names = [a.name for a in self.candidates[0].schema.arguments] if self.candidates else []
         at = names.index("self") if "self" in names else 0
-        return [*args[:at], self.bound, *args[at:]]
+        if at > len(args):
+            return args, {**kwargs, "self": self.bound}
+        return [*args[:at], self.bound, *args[at:]], kwargs
 
     def _fits(self, ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs) -> bool:
         """Whether an operator takes the arguments. What none takes, but the function does (`requires_grad=`), is a call

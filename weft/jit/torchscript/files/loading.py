@@ -134,6 +134,7 @@ class _Reader:
         self.programs[number] = program
         program.captured = dict(stored["captured"])
         program.captured.update({n: self.classes.named(v) for n, v in stored.get("objects", {}).items()})
+        program.captured.update({n: self.module(held) for n, held in stored.get("modules", {}).items()})
         program.functions = {self._method_name(n): self.program(callee) for n, callee in stored["functions"].items()}
         check_names(program, self.types)
         return program

@@ -19,7 +19,7 @@ from weft.ops.op import OPS
 from weft.support.errors import ParseError
 from weft.tensor.tensor import Tensor
 from weft.types.parse import parse_type
-from weft.types.tensor_type import ClassType
+from weft.types.tensor_type import ClassType, class_of
 
 Members = Mapping[str, set[str]]
 
@@ -48,8 +48,10 @@ def _function(program: Program, node: Node, members: Members) -> None:
 def _member(program: Program, node: Node, members: Members) -> None:
     owner, name = node.args[:2]
     if owner is None:
-        if not isinstance(program.captured.get(name), (Tensor, enum.Enum)):
-            _refuse(program, f"uses the tensor {name!r}")
+        held = program.captured.get(name)
+        is_module = isinstance(held, ScriptModule) and class_of(held._script_name) is node.output.type
+        if not is_module and not isinstance(held, (Tensor, enum.Enum)):
+            _refuse(program, f"uses the value {name!r}")
         return
     kind = owner.type if isinstance(owner, Value) else None
     if not isinstance(kind, ClassType) or name not in members.get(kind.name, ()):

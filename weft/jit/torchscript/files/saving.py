@@ -119,11 +119,13 @@ class _Writer:
         self.programs.append(None)
         text = print_graph(program.graph)
         self.classes.note_types(text)
+        others = {n: v for n, v in program.captured.items() if not isinstance(v, Tensor)}
         self.programs[number] = {
             "name": program.name, "document": program.document, "returns": str(program.returns), "graph": text,
             "parameters": [self._parameter(p) for p in program.parameters], "captured":
             {n: v for n, v in program.captured.items() if isinstance(v, Tensor)},
-            "objects": {n: self.classes.named(v) for n, v in program.captured.items() if not isinstance(v, Tensor)},
+            "objects": {n: self.classes.named(v) for n, v in others.items() if not isinstance(v, ScriptModule)},
+            "modules": {n: self.module(v) for n, v in others.items() if isinstance(v, ScriptModule)},
             "functions": {name: self.program(callee) for name, callee in program.functions.items()},
             "lines": _lines(program),
         }  # fmt: skip
