@@ -612,15 +612,6 @@ def test_side_effects_are_refused(deed: Any) -> None:
     assert ARRAY.tolist() == [1.0] and HOLDER.name == "before"
 
 
-def test_a_container_of_the_arguments_is_not_written() -> None:
-    def step(batch: Any) -> Any:
-        batch["x"] = batch["x"] + 1
-        return batch["x"]
-
-    with pytest.raises(CaptureError, match=r"test_differences\.py:\d+"):
-        weft.compile(step)({"x": weft.ones(2)})
-
-
 def test_assignments_are_written_back(rng: RNG) -> None:
     holder, log = Holder(), []
     holder.h, holder.d, holder.ready = weft.zeros(2), {}, False  # type: ignore[attr-defined]
@@ -992,19 +983,6 @@ def test_states_of_generators() -> None:
     for step, words in ((strange, "has not asked for itself"), (unseeded, "without a seed"), (anew, "randomness")):
         with pytest.raises(CaptureError, match=words):
             weft.compile(step)(weft.ones(2))
-
-
-def test_sequence_lengths(rng: RNG) -> None:
-    module = weft.nn.GRU(3, 4)
-    compiled = weft.compile(lambda x: module(x)[0])
-    weft.counters.reset()
-    length, batches = int(rng.integers(2, 6)), rng.choice(np.arange(2, 20), 3, replace=False)
-    for batch in batches:
-        x = weft.randn(length, int(batch), 3)
-        np.testing.assert_allclose(compiled(x).detach().numpy(), module(x)[0].detach().numpy(), atol=1e-5)
-    assert weft.counters.captures == 1
-    compiled(weft.randn(length + 1, 2, 3))
-    assert weft.counters.captures == 2
 
 
 def test_plain_numbers_of_sizes(rng: RNG) -> None:

@@ -60,7 +60,7 @@ class NativeGroup:
             or not Execution.optimized or modes.capture is not None or modes.special is not None
         ):
             return None
-        tree: Any = (tuple(args), None)
+        tree: Any = (tuple(args), {})
         flat, spec = pytree.flatten(tree)
         leaves = CallLeaves(flat, tree, None)
         if any(v is None for v in leaves) or (modes.grad and self._needs_steps(leaves)):
