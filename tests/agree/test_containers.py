@@ -62,6 +62,8 @@ def _another(object_: Any) -> Any:
     """Another object of the same class that holds the same."""
     other = object.__new__(type(object_))
     vars(other).update(vars(object_))
+    if "store" in vars(other):  # and so do objects that it holds
+        other.store, other.stores = _another(object_.store), [_another(store) for store in object_.stores]
     return other
 
 

@@ -117,13 +117,13 @@ class CompiledFunction(FunctionWrapper):
         with self.lock:
             try:
                 with self.objects.standing_in(leaves):
-                    match, objects = self.entries.find(leaves, spec), leaves.objects
+                    match, lent = self.entries.find(leaves, spec), (leaves.objects, leaves.inner)
                     if match is None:
                         return self._capture_and_run(args, kwargs, leaves, spec)
                     try:
                         return _run(match[0], leaves, match[1])
                     except ValueChanged:
-                        return self._run_other(match[0], args, kwargs, objects)
+                        return self._run_other(match[0], args, kwargs, *lent)
             except ObjectCounts as refusal:  # nothing has run
                 stand_ins, is_sure = self.objects.count(leaves), refusal.__cause__ is None
             try:
@@ -134,16 +134,17 @@ class CompiledFunction(FunctionWrapper):
                 raise
 
     def _run_other(
-        self, tried: Entry, args: Any, kwargs: Any, objects: Mapping[int, Any] = MappingProxyType({})
+        self, tried: Entry, args: Any, kwargs: Any, objects: Mapping[int, Any] = MappingProxyType({}),
+        inner: Mapping[Any, Any] = MappingProxyType({}),
     ) -> Any:
         """Run the call in a program for other answers to what Python asks of tensors; captured if there is none.
-        objects: those that have stand-ins, by the ids of these."""
+        objects: those that have stand-ins, by the ids of these; inner: the stand-ins for what those hold."""
         memo = WrapperMemo()
         flat, spec = _flatten(*_desugared(args, kwargs, memo))
         flat = self.objects.with_stand_ins(flat, objects)
 
         def leaves() -> CallLeaves:
-            return CallLeaves(flat, self._callers(args, kwargs), memo, dict(objects))
+            return CallLeaves(flat, self._callers(args, kwargs), memo, dict(objects), dict(inner))
 
         for entry, call in self.entries.others(flat, spec, tried):
             with suppress(ValueChanged):
@@ -188,7 +189,7 @@ class CompiledFunction(FunctionWrapper):
     def _learn_objects(self, leaves: CallLeaves, spec: pytree.TreeSpec) -> bool:
         """Whether objects among the arguments have stand-ins from now on, since programs were captured for others."""
         for entry in self.entries:
-            if entry.guards.spec == spec:
+            if entry.guards.spec == spec and entry.guards.bound.take(leaves) is None:
                 lift = self.objects.learn(entry, leaves, kinds())
                 others = [old for old, new in zip(entry.guards.constants, leaves, strict=False) if old is not new]
                 self.assumptions = self.assumptions.without_places_in(others)
@@ -244,7 +245,7 @@ class CompiledFunction(FunctionWrapper):
             size = entry.guards.spec.size
             arguments = leaves[:size]
             if isinstance(leaves, CallLeaves):
-                arguments = CallLeaves(arguments, leaves.tree, leaves.memo, leaves.objects)
+                arguments = CallLeaves(arguments, leaves.tree, leaves.memo, leaves.objects, leaves.inner)
             return self._capture(arguments, entry.guards.spec, self.backend)
         except Exception as error:
             self._say(str(error))

@@ -23,9 +23,11 @@ from weft.guards.content_guard import ContainerGuard
 from weft.guards.guard import SlotGuard
 from weft.guards.kinds import Kind, Kinds, is_changeable
 from weft.guards.slots import AttributeSlot, Key, Slot, instance_dict
+from weft.support import pytree
 from weft.support.errors import CaptureError
 
-Place = tuple[int, type]  # a leaf of the arguments, and the class of the object there
+# where an object stands: a leaf of the arguments, or what a place holds and the number of its leaf; and its class
+Place = tuple[Any, type]
 _OF_EVERY_CLASS = {"__dict__", "__weakref__"}  # what __slots__ may name of an object with attributes of any name
 
 
@@ -38,6 +40,7 @@ class ObjectArguments:
 
     def __init__(self) -> None:
         self._stand_ins: dict[Place, Any] = {}
+        self._inner: dict[Key, Slot] = {}  # places in stand-ins whose objects have stand-ins too, outer ones first
         self._counted: set[Place] = set()  # where stand-ins do not do
         self._held: set[int] = set()  # ids of what programs with stand-ins rely on elsewhere
 
@@ -46,42 +49,72 @@ class ObjectArguments:
 
     def learn(self, entry: Entry, leaves: Sequence[Any], kinds: Kinds) -> dict[Key, Slot | None] | None:
         """Make stand-ins for the objects of a call in whose places others of the same class were when a program was
-        captured. Returns the places in them that are inputs of the next program: what the program reads there, if it
-        is a tensor or a number that is another one now. None, where there is no new stand-in."""
-        lift: dict[Key, Slot | None] | None = None
+        captured, and for those that they hold. Returns the places in them that are inputs of the next program: what
+        the program reads there, if it is a tensor or a number that is another one now. None, where there is no new
+        stand-in."""
+        lift: dict[Key, Slot | None] = {}
+        count = len(self._stand_ins)
         for i, (old, new) in enumerate(zip(entry.guards.constants, leaves, strict=False)):
-            place = (i, type(new))
-            if old is new or type(old) is not type(new) or not can_stand_in(new, kinds):
-                continue
-            if place in self._stand_ins or place in self._counted:
-                continue
-            lift = {} if lift is None else lift
-            stand_in = self._stand_ins[place] = object.__new__(type(new))
-            for slot, value in _read_of(old, entry):
-                now = AttributeSlot(new, slot.name, slot.text).get()
-                if kinds.can_lift(value, now) and (kinds.holds_input(value) or value != now):
-                    target = AttributeSlot(stand_in, slot.name, slot.text)
+            bound = entry.guards.bound
+            place = i if i < bound.given else (bound.key_of(i)[:-1], bound.key_of(i)[-1])
+            self._learn(place, old, new, entry, kinds, lift)
+        return lift if len(self._stand_ins) > count else None
+
+    def _learn(
+        self, where: Any, old: Any, new: Any, entry: Entry, kinds: Kinds, lift: dict[Key, Slot | None]
+    ) -> None:
+        """Make a stand-in for one object in place of an older one. lift: takes up the places that are inputs."""
+        place = (where, type(new))
+        if old is new or type(old) is not type(new) or not can_stand_in(new, kinds):
+            return
+        if place in self._stand_ins or place in self._counted:
+            return
+        stand_in = self._stand_ins[place] = object.__new__(type(new))
+        for slot, value in _read_of(old, entry):
+            now = AttributeSlot(new, slot.name, slot.text).get()
+            target = AttributeSlot(stand_in, slot.name, slot.text)
+            if kinds.can_lift(value, now):
+                if kinds.holds_input(value) or value != now:
                     lift[target.key] = target
-        return lift
+                continue
+            before, spec = pytree.flatten(value)
+            after, same_spec = pytree.flatten(now)
+            if spec == same_spec and any(can_stand_in(each, kinds) for each in after):
+                lift[target.key] = self._inner[target.key] = target
+                for number, (a, b) in enumerate(zip(before, after, strict=True)):
+                    self._learn((target.key, number), a, b, entry, kinds, lift)
 
     @contextmanager
     def standing_in(self, leaves: CallLeaves) -> Iterator[None]:
         """Within the block stand-ins are the call's leaves in place of objects."""
-        objects = [
-            (i, leaf) for i, leaf in enumerate(leaves)
-            if (i, type(leaf)) in self._stand_ins and sum([other is leaf for other in leaves]) == 1
-            and id(leaf) not in self._held and id(instance_dict(leaf)) not in self._held
-        ]
-        stand_ins = [self._stand_ins[i, type(leaf)] for i, leaf in objects]
-        before = [instance_dict(stand_in) for stand_in in stand_ins]
+        before: list[tuple[Any, dict[str, Any]]] = []
+
+        def lend(where: Any, value: Any, others: Sequence[Any]) -> Any:
+            """The stand-in for an object, which has its attributes from now on; None where there is none."""
+            stand_in = self._stand_ins.get((where, type(value)))
+            if stand_in is None or id(value) in self._held or id(instance_dict(value)) in self._held:
+                return None
+            if sum([other is value for other in others]) + sum([o is value for o in leaves.objects.values()]) > 1:
+                return None
+            before.append((stand_in, instance_dict(stand_in)))
+            _give(stand_in, instance_dict(value))
+            leaves.objects[id(stand_in)] = value
+            return stand_in
+
         try:
-            for stand_in, (i, leaf) in zip(stand_ins, objects, strict=True):
-                _give(stand_in, instance_dict(leaf))
-                leaves[i] = stand_in
-                leaves.objects[id(stand_in)] = leaf
+            arguments = list(leaves)
+            for i, leaf in enumerate(arguments):
+                stand_in = lend(i, leaf, arguments)
+                leaves[i] = leaf if stand_in is None else stand_in
+            for key, slot in self._inner.items():
+                held = pytree.flatten(slot.get())[0]
+                for number, value in enumerate(held):
+                    stand_in = lend((key, number), value, [*held, *arguments])
+                    if stand_in is not None:
+                        leaves.inner[key, number] = stand_in
             yield
         finally:  # (another call of the function may be on its way around this one)
-            for stand_in, attributes in zip(stand_ins, before, strict=True):
+            for stand_in, attributes in reversed(before):
                 _give(stand_in, attributes if attributes else {})
 
     def with_stand_ins(self, leaves: list[Any], objects: Mapping[int, Any]) -> list[Any]:

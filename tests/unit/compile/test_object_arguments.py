@@ -174,6 +174,86 @@ def test_calls_are_those_of_eager_mode(function: Any) -> None:
     assert calls(function, weft.compile(function, split=True)) == expected
 
 
+class Inner:
+    def __init__(self, k: int) -> None:
+        self.x, self.n = weft.ones(2) * k, k
+
+
+class Outer:
+    def __init__(self, k: int) -> None:
+        self.a, self.b, self.d = Inner(k), [Inner(k + 1), Inner(k + 2)], {"p": (Inner(k + 3), 1)}
+        self.settings = settings
+
+
+settings = Inner(2)
+
+
+def reads_inner(o: Outer) -> Any:
+    return o.a.x * o.b[1].n + o.d["p"][0].x * o.settings.x
+
+
+def writes_inner(o: Outer) -> Any:
+    o.a.n += 1
+    o.b[0].x = o.a.x * 2
+    o.d["p"][0].new = o.b[0].x + o.a.n
+    for each in o.b:
+        each.n *= 2
+    return o.b[0].x.sum() + o.b[1].n
+
+
+def gives_inner(o: Outer) -> Any:
+    o.last, kept["inner"] = o.a, o.b[0]
+    return o.a, {"p": o.d["p"]}
+
+
+def swaps_inner(o: Outer) -> Any:
+    o.a, o.b[0] = o.b[0], o.a
+    return o.a.x + o.b[0].n
+
+
+def reaches_inner(o: Outer) -> Any:
+    kept["inner"].n += 1
+    return o.a.x * o.a.n + kept["inner"].x
+
+
+def shares_inner(o: Outer) -> Any:
+    o.a.n += 1
+    return o.a.x * o.b[0].n
+
+
+@pytest.mark.parametrize("function", [
+    reads_inner, writes_inner, gives_inner, swaps_inner, reaches_inner, shares_inner,
+])  # fmt: skip
+def test_objects_in_objects(function: Any) -> None:
+    def named(value: Any, names: dict[int, int]) -> Any:
+        if isinstance(value, (Inner, Outer)):
+            first = id(value) not in names
+            number = names.setdefault(id(value), len(names))
+            return number, [(k, named(v, names)) for k, v in sorted(vars(value).items())] if first else None
+        if isinstance(value, dict):
+            return [(k, named(v, names)) for k, v in value.items()]
+        if isinstance(value, (list, tuple)):
+            return [named(v, names) for v in value]
+        return value.tolist() if isinstance(value, weft.Tensor) else value
+
+    rows: list[list[Any]] = [[], []]
+    step = weft.compile(function, backend="interpret")
+    for row, called in zip(rows, (function, step), strict=True):
+        kept.clear()
+        kept["inner"] = Inner(50)
+        for k in range(5):
+            o = Outer(k)
+            if function is shares_inner and k % 3 == 1:
+                o.b[0] = o.a
+            if function is reaches_inner and k == 3:
+                kept["inner"] = o.a
+            out = called(o)
+            row.append(named([out, o, kept], {}))
+            assert not symbols_left(out, o, kept)
+    assert rows[0] == rows[1]
+    assert function not in (reads_inner, writes_inner, gives_inner) or len(step.entries) == 2
+
+
 def test_lists_of_objects_and_containers_written_in_python() -> None:
     def step(batches: list[Batch], more: UserDict[str, Any]) -> Any:
         for b in batches:

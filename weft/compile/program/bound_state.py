@@ -1,5 +1,5 @@
-"""Bound state: places in Python state (an attribute, an item, a global) whose tensors, or lists of numbers, a program
-takes anew at every call, like arguments.
+"""Bound state: places in Python state (an attribute, an item, a global) whose tensors, lists of numbers, or objects
+that have stand-ins, a program takes anew at every call, like arguments.
 
 A call's leaves are those of its arguments and, behind them, those of what the bound places hold then.
 So whatever holds for arguments (sizes as symbols, guards on dtype and layout, sharing of memory, writes in place,
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from weft.compile.program.call_leaves import memo_of
+from weft.compile.program.call_leaves import CallLeaves, memo_of
 from weft.guards.slots import Slot
 from weft.guards.values import is_list_of_numbers
 from weft.ops.overrides import override_classes
@@ -37,13 +37,14 @@ class BoundState:
     """The bound places of a program. given: how many leaves the arguments have."""
 
     def __init__(self, slots: Iterable[Slot], leaves: list[Any]) -> None:
-        """The places among `slots` that hold tensors, or lists of numbers, now; what they hold is added to `leaves`,
-        those of the arguments."""
+        """The places among `slots` that hold tensors, lists of numbers, or objects that have stand-ins, now; what they
+        hold is added to `leaves`, those of the arguments."""
         self.given = len(leaves)
         self.places: list[BoundPlace] = []
         for slot in slots:
             held, spec = pytree.flatten(value_of(slot, leaves))
-            if any(isinstance(leaf, Tensor) for leaf in held) or is_list_of_numbers(slot.get()):
+            has_objects = stand_in_within(held, slot, leaves)
+            if has_objects or any(isinstance(leaf, Tensor) for leaf in held) or is_list_of_numbers(slot.get()):
                 self.places.append(BoundPlace(slot, spec, len(leaves), len(leaves) + len(held)))
                 leaves += held
 
@@ -56,13 +57,14 @@ class BoundState:
             if place.spec is LEAF and isinstance(value, Tensor):
                 leaves.append(value)
                 continue
-            start = len(leaves)
-            _, spec = pytree.flatten(value, leaves)
+            held, spec = pytree.flatten(value)
             if spec != place.spec:
                 return (
                     f"{place.slot.text} was {_text(place.spec)}, "
-                    f"is now {_text(spec) if spec is not LEAF else repr(leaves[start])}"
+                    f"is now {_text(spec) if spec is not LEAF else repr(held[0])}"
                 )
+            stand_in_within(held, place.slot, leaves)
+            leaves += held
         return None
 
     def key_of(self, leaf: int) -> Any:
@@ -81,6 +83,17 @@ class BoundState:
 
     def _place(self, leaf: int) -> BoundPlace:
         return next(p for p in self.places if p.start <= leaf < p.stop)
+
+
+def stand_in_within(held: list[Any], slot: Slot, leaves: list[Any]) -> bool:
+    """Put the stand-ins of a call in the place of the objects that a place holds. Whether there are some."""
+    if type(leaves) is not CallLeaves or not leaves.inner:
+        return False
+    stand_ins = [leaves.inner.get((slot.key, number)) for number in range(len(held))]
+    for number, stand_in in enumerate(stand_ins):
+        if stand_in is not None and leaves.objects.get(id(stand_in)) is held[number]:
+            held[number] = stand_in
+    return any(stand_in is not None for stand_in in stand_ins)
 
 
 def value_of(slot: Slot, leaves: list[Any]) -> Any:

@@ -3,7 +3,7 @@ that the caller gets, and one that stands in several places is one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any
 
 from weft import guards
@@ -65,15 +65,18 @@ class Before:
     that are bound, and what else the function has come upon."""
 
     def __init__(
-        self, arguments: Iterable[tuple[Any, tuple[int, ...]]], bound: Bound, is_older: Callable[[object], bool]
+        self, arguments: Iterable[tuple[Any, tuple[int, ...]]], bound: Bound, is_older: Callable[[object], bool],
+        stand_ins: Container[int],
     ) -> None:
-        """arguments: the containers, and stand-ins of objects, each with the way that led to it when the call began."""
+        """arguments: the containers, and stand-ins of objects, each with the way that led to it when the call began;
+        stand_ins: the ids of these."""
         self.is_older = is_older
         self.callers = callers_in(arguments)
         self.inputs: dict[int, Any] = {}
         for slot, value in bound:
-            for container, path in paths_of(value):
-                if isinstance(container, tuple) and not is_empty_tuple(container):
+            for container, path in paths_of(value, stand_ins=stand_ins):
+                is_tuple = isinstance(container, tuple) and not is_empty_tuple(container)
+                if is_tuple or id(container) in stand_ins:
                     self.callers.setdefault(id(container), Callers(path, slot))
                 self.inputs[id(container)] = slot.key
 

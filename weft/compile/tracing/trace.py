@@ -185,7 +185,7 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
             outcome.capture.recorder.raise_swallowed()
             outcome.capture.python_state.settle_taken()
             numbers: dict[Any, int] = {}
-            before = Before(arguments, bound, seen.is_older)
+            before = Before(arguments, bound, seen.is_older, objects_of(outcome.leaves))
             returned = with_older(result, before, numbers)
             _take_guards(recording, outcome, seen, bound, [container for container, _ in arguments])
             outcome.assigned = assignments(seen.writes, recording, arguments, bound, earlier)
