@@ -6,8 +6,8 @@ object of the same class, programs are made of a stand-in: an object of this cla
 runs, the one of the call's object. What the function reads and writes there is what the caller's object holds, tensors
 in it are inputs, and where the function returns or keeps the stand-in, its caller gets the object.
 
-This does for no object that the function compares by identity, or that it reaches otherwise too: each of those has a
-program of its own.
+This does for no object whose id or hash the function asks for, or that it reaches otherwise too: each of those has a
+program of its own. (What it compares by identity with an object that guards know is another object, then.)
 """
 
 from __future__ import annotations

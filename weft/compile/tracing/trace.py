@@ -242,8 +242,8 @@ def _take_guards(
         containers = [c for _, value in bound for c in containers_in(value)]
         own = [c for c in arguments if pytree.is_node(c)]
         outcome.checks = seen.guards.without([slot for slot, _ in bound], [*containers, *own])
-    if seen.asks_identity and objects_of(outcome.leaves):
-        raise ObjectCounts(f"{recording.name} compares objects by identity")
+    if seen.asks_id and objects_of(outcome.leaves):
+        raise ObjectCounts(f"{recording.name} calls id() or hash()")
     if seen.asks_identity and outcome.pattern:
         _guard_identity(recording, outcome)
     before = recording.assumptions.switches
