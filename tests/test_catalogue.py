@@ -16,7 +16,8 @@ from weft.ops.backward import plan_of, plans_of
 from weft.ops.op import OPS, Op
 from weft.ops.schema import parse_schema
 
-WRITTEN = [op for op in list(OPS.values()) if op.schema.namespace not in ("autograd", "prim")]
+# (other tests define operators of users, and take them back)
+WRITTEN = [op for op in list(OPS.values()) if op.schema.namespace in ("aten", "nn", "math", "cmath")]
 
 
 def gaps(question: str, holds) -> None:

@@ -117,13 +117,14 @@ class CompiledFunction(FunctionWrapper):
         with self.lock:
             try:
                 with self.objects.standing_in(leaves):
-                    match, lent = self.entries.find(leaves, spec), (leaves.objects, leaves.inner)
+                    objects, inner = leaves.objects, leaves.inner
+                    match = self.entries.find(leaves, spec)
                     if match is None:
                         return self._capture_and_run(args, kwargs, leaves, spec)
                     try:
                         return _run(match[0], leaves, match[1])
                     except ValueChanged:
-                        return self._run_other(match[0], args, kwargs, *lent)
+                        return self._run_other(match[0], args, kwargs, objects, inner)
             except ObjectCounts as refusal:  # nothing has run
                 stand_ins, is_sure = self.objects.count(leaves), refusal.__cause__ is None
             try:
