@@ -251,6 +251,8 @@ def ends_that_differ(ours: list[float], theirs: list[float]) -> str:
     if not theirs:
         return ""
     means = statistics.fmean(ours), statistics.fmean(theirs)
+    if not all(map(math.isfinite, means)):  # (of which Python 3.10 computes no variance)
+        return f"ends at {means[0]:.4g}, PyTorch at {means[1]:.4g}" if str(means[0]) != str(means[1]) else ""
     spread = sum(statistics.variance(side) / len(side) for side in (ours, theirs) if len(side) > 1)
     allowed = ERRORS.get(min(len(ours), len(theirs), 5), 0.0) * math.sqrt(spread) + PART * abs(means[1])
     if abs(means[0] - means[1]) <= allowed:
