@@ -81,6 +81,6 @@ def test_every_length_is_as_in_eager_mode(number: int) -> None:
 
 
 def test_most_are_one_program() -> None:
-    programs = [p for p in map(draw_lengths, range(SEED, SEED + 12)) if p.is_one]
+    programs = [p for p in map(draw_lengths, range(SEED, SEED + 60)) if p.is_one][:6]
     counts = [seen(p, "on", [20, 23, 31, 19, 26])[1] for p in programs]
     assert sum(0 < count <= 3 for count in counts) * 2 > sum(count > 0 for count in counts), counts
