@@ -189,9 +189,10 @@ class CompiledFunction(FunctionWrapper):
 
     def _learn_objects(self, leaves: CallLeaves, spec: pytree.TreeSpec) -> bool:
         """Whether objects among the arguments have stand-ins from now on, since programs were captured for others."""
+        classes = kinds()
         for entry in self.entries:
             if entry.guards.spec == spec and entry.guards.bound.take(leaves) is None:
-                lift = self.objects.learn(entry, leaves, kinds())
+                lift = self.objects.learn(entry, leaves, classes)
                 others = [old for old, new in zip(entry.guards.constants, leaves, strict=False) if old is not new]
                 self.assumptions = self.assumptions.without_places_in(others)
                 if lift is not None:

@@ -12,6 +12,7 @@ program of its own. (What it compares by identity with an object that guards kno
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -88,13 +89,14 @@ class ObjectArguments:
     def standing_in(self, leaves: CallLeaves) -> Iterator[None]:
         """Within the block stand-ins are the call's leaves in place of objects."""
         before: list[tuple[Any, dict[str, Any]]] = []
+        places = Counter(map(id, leaves))  # in how many of those seen so far each object stands
 
-        def lend(where: Any, value: Any, others: Sequence[Any]) -> Any:
+        def lend(where: Any, value: Any) -> Any:
             """The stand-in for an object, which has its attributes from now on; None where there is none."""
             stand_in = self._stand_ins.get((where, type(value)))
-            if stand_in is None or id(value) in self._held or id(instance_dict(value)) in self._held:
+            if stand_in is None or places[id(value)] > 1:
                 return None
-            if sum([other is value for other in others]) + sum([o is value for o in leaves.objects.values()]) > 1:
+            if id(value) in self._held or id(instance_dict(value)) in self._held:
                 return None
             before.append((stand_in, instance_dict(stand_in)))
             _give(stand_in, instance_dict(value))
@@ -102,14 +104,15 @@ class ObjectArguments:
             return stand_in
 
         try:
-            arguments = list(leaves)
-            for i, leaf in enumerate(arguments):
-                stand_in = lend(i, leaf, arguments)
-                leaves[i] = leaf if stand_in is None else stand_in
+            for i, leaf in enumerate(leaves):
+                stand_in = lend(i, leaf)
+                if stand_in is not None:
+                    leaves[i] = stand_in
             for key, slot in self._inner.items():
                 held = pytree.flatten(slot.get())[0]
+                places.update(map(id, held))
                 for number, value in enumerate(held):
-                    stand_in = lend((key, number), value, [*held, *arguments])
+                    stand_in = lend((key, number), value)
                     if stand_in is not None:
                         leaves.inner[key, number] = stand_in
             yield
