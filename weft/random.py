@@ -7,7 +7,7 @@ import numpy as np
 from weft.ops.packet import aten
 from weft.runtime.generator import Generator, default_generator, fork_rng, initial_seed, manual_seed, seed
 from weft.support.errors import ArgumentError, StateError
-from weft.tensor.modes import modes
+from weft.tensor.modes import below_interceptors, modes
 from weft.tensor.tensor import Tensor, tensor_around
 from weft.types import dtype as dt
 
@@ -26,9 +26,10 @@ def get_rng_state() -> Tensor:
     if capture is None:
         return tensor_around(np.array((seed, offset), dtype="<u8").view(np.uint8))
     signed = seed if seed < 1 << 63 else seed - (1 << 64)
-    words = [n if isinstance(n, Tensor) else aten.full((), n, dtype=dt.int64) for n in (signed, offset)]
-    state: Tensor = aten.view(aten.stack(words), dt.uint8)
-    capture.keep_random_state(state, default_generator.place())
+    with below_interceptors():
+        words = [n if isinstance(n, Tensor) else aten.full((), n, dtype=dt.int64) for n in (signed, offset)]
+        state: Tensor = aten.view(aten.stack(words), dt.uint8)
+        capture.keep_random_state(state, default_generator.place())
     return state
 
 

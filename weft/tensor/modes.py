@@ -141,6 +141,17 @@ def lowest() -> tuple[Any, ...] | None:
     return (below,) if below is not None and below.stays else None
 
 
+@contextmanager
+def below_interceptors() -> Iterator[None]:
+    """Within the block tensors are made as nobody intercepts them: they belong to no level of a transform."""
+    special = modes.special
+    modes.special = lowest()
+    try:
+        yield
+    finally:
+        modes.special = special
+
+
 @is_under_way_if
 def _is_at_work() -> bool:
     """Whether weft is at work on this thread, or something is recorded."""
