@@ -1,5 +1,5 @@
-"""A function under a transform asks for the generator's state and goes back to it, in a compiled step too: the tensor of
-the state belonged to the transform's level, and the capture refused to read it.
+"""A function under a transform asks for the generator's state and goes back to it, in a compiled step too: the tensor
+of the state belonged to the transform's level, and the capture refused to read it.
 """
 
 from __future__ import annotations
