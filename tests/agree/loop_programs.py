@@ -24,6 +24,18 @@ _OPERATORS = (
     "weft.sort({a} + zeros).values", "sum((({a} + zeros) * w).unbind(0)) + {b}",
     "weft.cat((({a} + zeros) * 2).split({n} // 2 + 1)[::-1])", "weft.var_mean(w * {a}, 0)[1]",
 )  # fmt: skip
+# a tensor that iterations write as a whole, and another one that they write row by row
+_MEMORY = ("y.clone()", "y * p", "weft.zeros_like(y)", "weft.zeros_like(y) + x[0]", "y.detach() * 1")
+_READS = ("m0.clone()", "m0", "m0.sum()", "m0[0]", "(m0 * 1.)", "m0.detach()", "m0.flip(0)")
+_WRITES = (
+    "m0 += value * .1", "m0.mul_(.9).add_(value * .1)", "m0.copy_(value)", "m0 -= m0.clone() * value", "m0.add_(.5)",
+    "m0 *= .9; m0 += value", "trace[t] = value", "trace[t] = m0", "trace[t].copy_(value)", "m0.clamp_(-1, 1)",
+    "trace[t] = value; m0 += value", "m0 += .1 * t", "m0[0] = value.sum()", "seen.append(m0[0]); m0 += value * .1",
+    "m0 += weft.tanh(m0.clone())", "trace[t] = value * t", "m0 += x[t] * value", "seen.append(trace[t]); trace[t] = m0",
+    "trace[t] = value; trace[t] *= .5", "m0 += trace[t]", "with weft.no_grad(): m0 += value * .1",
+)  # fmt: skip
+_OF_MEMORY = ("(m0 * m0).sum()", "(trace * trace).sum()", "m0.sum() + trace.mean()", "(trace[1:] - m0).square().sum()")
+_MEMORY_RETURNED = ("m0", "trace", "m0, trace", "trace[1:3]", "*seen", "weft.tensor(m0._version + trace._version)")
 _PREAMBLE = """
 def gated(a, b):
     i, f, g, o = weft.cat([a * 2 + b, b * 1., a - b, weft.tanh(b)]).chunk(4)
@@ -78,7 +90,7 @@ def draw(seed: int) -> Program:
     """The program of a seed."""
     rng = np.random.default_rng(seed)
     width, steps = int(rng.choice([1, 3, 4, 16, 17])), int(rng.integers(4, 11))
-    lines = _Lines(rng, width, steps)
+    lines = _Lines(rng, width, steps, np.random.default_rng([seed, 1]))
     source = "\n".join([_PREAMBLE, "def step(p, x, w, y):", *(f"    {line}" for line in lines.drawn())])
     return Program(source, width, steps, seed)
 
@@ -86,10 +98,12 @@ def draw(seed: int) -> Program:
 class _Lines:
     """The lines of one function."""
 
-    def __init__(self, rng: Rng, width: int, steps: int) -> None:
-        self.rng, self.width, self.steps = rng, width, steps
+    def __init__(self, rng: Rng, width: int, steps: int, memory: Rng) -> None:
+        """memory: draws what is written in place as a whole."""
+        self.rng, self.width, self.steps, self.memory = rng, width, steps, memory
         self.states = int(rng.integers(1, 4))
         self.has_record, self.has_list, self.has_earlier = (self.chance(share) for share in (.4, .5, .3))
+        self.has_memory = memory.random() < .5
 
     def chance(self, share: float) -> bool:
         return bool(self.rng.random() < share)
@@ -105,6 +119,9 @@ class _Lines:
         lines.append(f"rec = weft.zeros({rows}, {self.width}, dtype=y.dtype)")
         if self.has_earlier:
             lines.append("before = earlier = s0")
+        if self.has_memory:
+            lines += [f"m0 = {self.memory.choice(_MEMORY)}", f"trace = weft.zeros({rows}, {self.width}, dtype=y.dtype)"]
+            lines.append("seen = []")
         lines.append(f"for t in range({self.steps}):")
         lines += [f"    {line}" for line in self._iteration()]
         if self.has_list and self.chance(.4):
@@ -114,6 +131,8 @@ class _Lines:
         if self.has_list:
             lines.append(f"loss = loss + {self.one_of(_LISTS)}")
         lines.append("loss = loss + s0.sum()")
+        if self.has_memory:
+            lines.append(f"loss = loss + {self.memory.choice(_OF_MEMORY)}")
         order = self.rng.random()
         if order < .55:
             lines.append("loss.backward()")
@@ -121,6 +140,8 @@ class _Lines:
             lines += ["g, = weft.autograd.grad(loss, p, create_graph=True, allow_unused=True)"]
             lines += ["if g is not None: (g * g).sum().backward()"]
         returned = self.one_of([r for r in _RETURNED if self.has_list or "out" not in r])
+        if self.has_memory:
+            returned = f"{returned}, {self.memory.choice(_MEMORY_RETURNED)}"
         lines.append(f"return [loss, *{returned}]")
         return lines
 
@@ -167,4 +188,13 @@ class _Lines:
         if self.chance(.2):
             lines += [f"for k in range({int(self.rng.integers(3, 7)) if self.chance(.7) else 't'}):"]
             lines += [f"    {self.one_of(_INNER)}"]
+        if self.has_memory:
+            lines += self._writes(int(self.memory.integers(len(values) + 1)), lines, values)
         return lines
+
+    def _writes(self, at: int, lines: list[str], values: list[str]) -> list[str]:
+        """Lines that read memory, put among the others, and lines that write it, as the last ones."""
+        reads = [f"s0 = s0 + {self.memory.choice(_READS)} * .1" for _ in range(int(self.memory.integers(3)))]
+        lines[at:at] = reads
+        writes = [str(self.memory.choice(_WRITES)) for _ in range(int(self.memory.integers(1, 3)))]
+        return [line.replace("value", str(self.memory.choice([*values, "s0"]))) for line in writes]

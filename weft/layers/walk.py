@@ -28,6 +28,7 @@ from weft.ops.packet import aten
 from weft.ops.rules import same_dims
 from weft.support.errors import ShapeError, too_large
 from weft.tensor.backend import type_of
+from weft.tensor.capture import in_place
 from weft.tensor.dense import is_dense
 from weft.tensor.modes import AT_WORK, modes
 from weft.tensor.tensor import Tensor
@@ -173,6 +174,10 @@ def inplace(op: Op, args: Args) -> Any:
         if modes.special is None and getattr(data, "is_walked", False):
             return data.backend.written(_inplace, op, args)
         return _inplace(op, args)
+    repeats = capture.repeats
+    repeats.call = in_place(op), args
+    for out in repeats.predicted:
+        return out
     return capture.call(
         capture.written, _inplace, op, args if op.specialize is None else capture.specialized(op, args)
     )

@@ -31,7 +31,6 @@ from weft.record.outside import GuardedState
 from weft.record.python_calls import PythonCalls
 from weft.record.recorder import GraphRecorder, paused, refusal
 from weft.record.repeats.each_call import EachCall
-from weft.record.repeats.pending import take_recorded
 from weft.record.symbolic import SymbolicPayload
 from weft.record.tensors import SymbolicTensors
 from weft.record.wrapper_gradients import WrapperGradients
@@ -40,7 +39,6 @@ from weft.runtime.generator import Place, key_of_seed
 from weft.support.asides import aside
 from weft.support.errors import CaptureError, WeftError
 from weft.support.locations import user_location
-from weft.tensor.backend import tensors_in
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import shape_env
@@ -142,10 +140,7 @@ class Capture:
 
     def written(self, function: Callable[[Op, tuple[Any, ...]], Any], op: Op, args: tuple[Any, ...]) -> Any:
         """Run an in-place operator: what was predicted before is recorded before."""
-        with self.repeats.resting():
-            for tensor in tensors_in(args):
-                take_recorded(tensor)
-            return function(op, args)
+        return self.repeats.write(function, op, args)
 
     def detached(self, tensor: Tensor, make: Callable[[], Tensor]) -> Tensor:
         """What `tensor.detach()` gives, which `make` makes: a call that may repeat, where the function computed it."""

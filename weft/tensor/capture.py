@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from functools import cache
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -22,6 +23,20 @@ if TYPE_CHECKING:
     from weft.tensor.tensor import Tensor
 
 R = TypeVar("R")
+
+
+class InPlace(NamedTuple):
+    """The in-place form of an operator."""
+
+    op: Op
+
+
+@cache
+def in_place(op: Op) -> InPlace:
+    """The in-place form of an operator: one object for each."""
+    return InPlace(op)
+
+
 ROW: Final = "row"  # what the items of a loop are: the rows of a tensor, its numbers, or tuples of both
 
 
@@ -130,11 +145,11 @@ class PythonState(Protocol):
 class RepeatedCalls(Protocol):
     """Calls of operators that may repeat, as those of a loop of Python's do.
 
-    call: to be set to an operator and its arguments before `predicted` is asked. predicted: gives the call's result,
-    where it is the one that was expected, or nothing.
+    call: to be set to an operator, or to its in-place form, and the arguments before `predicted` is asked. predicted:
+    gives the call's result, where it is the one that was expected, or nothing.
     """
 
-    call: tuple[Op, tuple[Any, ...]] | None
+    call: tuple[Op | InPlace, tuple[Any, ...]] | None
     predicted: Iterable[Any]
 
     def run(self, function: Callable[[Op, tuple[Any, ...]], Any], op: Op, args: tuple[Any, ...]) -> Any:

@@ -5,6 +5,7 @@ each_call.py      calls where nothing is predicted
 calls.py          the calls of operators, and when they repeat
 iteration.py      what an iteration does: where each operand comes from; the code that compares calls with it
 pending.py        results of predicted calls, whose values are not recorded yet
+written.py        what iterations write in place
 python_loop.py    predicted iterations: recorded as a loop, or one by one where they are few
 for_statement.py  what the bytecode says of the `for` statement that a loop comes from
 steady.py         whether its iterations differ by tensors alone

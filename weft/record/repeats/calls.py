@@ -17,11 +17,15 @@ from weft.ir.builder import REPEATABLE
 from weft.ops.op import Op
 from weft.record.repeats.each_call import EachCall, Run
 from weft.record.repeats.for_statement import instruction_at
-from weft.record.repeats.iteration import Call, Iteration, NoIteration
+from weft.record.repeats.iteration import Call, Iteration
 from weft.record.repeats.joins import is_joined, joined
 from weft.record.repeats.lengths import LoopOverSize, over
+from weft.record.repeats.pending import take_recorded
 from weft.record.repeats.python_loop import PythonLoop
+from weft.record.repeats.written import NoIteration, Target, target_of
+from weft.record.restart import Restart
 from weft.support.locations import is_internal
+from weft.tensor.backend import tensors_in
 from weft.tensor.modes import modes
 from weft.types.sym import SymInt
 
@@ -62,6 +66,24 @@ class RepeatedCalls(EachCall):
         if is_joined(op, args):
             with self.resting():
                 op, args = joined(op, args)
+        return self._run(function, op, args, None, self._may_repeat(op))
+
+    def write(self, function: Run, op: Op, args: tuple[Any, ...]) -> Any:
+        """Run an in-place operator, and note it: what was predicted before is recorded before."""
+        if not self._depth and self.loop is not None:
+            self.end()
+        self._depth += 1
+        try:
+            for tensor in tensors_in(args):
+                take_recorded(tensor)
+            if args[0]._storage in self.kept:
+                raise Restart(unrolled=True)  # (its backward may be an error, which no loop sees)
+            target = None if self._depth > 1 or not self._may_repeat(op) else target_of(self.capture, args[0])
+        finally:
+            self._depth -= 1
+        return function(op, args) if self._depth else self._run(function, op, args, target, target is not None)
+
+    def _run(self, function: Run, op: Op, args: tuple[Any, ...], target: Target | None, may_repeat: bool) -> Any:
         start = len(self.capture.recorder.builder.nodes)
         self._depth = 1
         try:
@@ -74,8 +96,9 @@ class RepeatedCalls(EachCall):
         if self.has_recorded:  # a result of an earlier loop, which nodes of the call came with
             self.has_recorded = False
             self._forget()
-        elif self._may_repeat(op):
-            self._note(Call(op, args, out, modes.grad, _place(3), start))
+        elif may_repeat:
+            written = None if target is None else target.written()
+            self._note(Call(op, args, out, modes.grad, _place(4), start, written))
         else:
             self._forget()
         return out

@@ -8,22 +8,29 @@ from types import FrameType
 from typing import Any
 
 from weft.ops.op import Op
+from weft.tensor.capture import InPlace
 
 Run = Callable[[Op, tuple[Any, ...]], Any]
 
 
 class EachCall:
     """What tensor/capture.py says of RepeatedCalls. has_recorded: whether a loop has recorded
-    something since the latest call began; loops: how many loops were."""
+    something since the latest call began; loops: how many loops were; kept: memory that shows results of loops, which
+    keep them for their backward."""
 
     def __init__(self) -> None:
-        self.call: tuple[Op, tuple[Any, ...]] | None = None
+        self.call: tuple[Op | InPlace, tuple[Any, ...]] | None = None
         self.predicted: Iterable[Any] = ()
         self.has_recorded = False
         self.loops = 0
+        self.kept: set[Any] = set()
 
     def run(self, function: Run, op: Op, args: tuple[Any, ...]) -> Any:
         """Run a call of an operator that was not predicted."""
+        return function(op, args)
+
+    def write(self, function: Run, op: Op, args: tuple[Any, ...]) -> Any:
+        """Run an in-place operator that was not predicted."""
         return function(op, args)
 
     def over(self, size: Any, frame: FrameType, item: Any, make: Callable[[int], Any]) -> Iterator[Any] | None:

@@ -17,13 +17,17 @@ from weft.ops.rules import Pointwise
 from weft.passes.fold.plan import takes_doubles
 from weft.record.numbers.sym_float import SymFloat
 from weft.record.repeats.pending import PendingState, PendingStorage
+from weft.record.repeats.written import NoIteration, Target, Written, storages_kept, written_in
 from weft.record.symbolic import SymbolicPayload
 from weft.support.generated import function_factory
 from weft.support.locations import Location, located
+from weft.tensor.backend import tensors_in
+from weft.tensor.capture import in_place
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types.dims import Dim, Expr
 from weft.types.sym import to_dim
+from weft.types.tensor_type import TensorType
 
 if TYPE_CHECKING:
     from weft.record.capture import Capture
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
 
 class Call(NamedTuple):
     """One call of an operator. out: its result, or a tuple of several; grad: the grad mode; place: where the user's
-    code stands, innermost frame first; start: how many nodes there were before."""
+    code stands, innermost frame first; start: how many nodes there were before; write: what it wrote in place."""
 
     op: Op
     args: tuple[Any, ...]
@@ -39,20 +43,17 @@ class Call(NamedTuple):
     grad: bool
     place: tuple[Any, ...]
     start: int
+    write: Target | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:
         """What is equal where calls repeat."""
-        return self.op, self.grad, self.place
+        return self.op, self.grad, self.place, self.write is None
 
     @property
     def outs(self) -> tuple[Any, ...]:
         """Its results."""
         return self.out if type(self.out) is tuple else (self.out,)
-
-
-class NoIteration(Exception):
-    """The calls do not repeat in a way that a loop can have."""
 
 
 class Same(NamedTuple):
@@ -133,7 +134,7 @@ class Several(NamedTuple):
 class PlannedCall(NamedTuple):
     """A call of an iteration. row: where it reads its first operand, if that is a row by the iteration's number;
     results: the numbers of its results; outs: what they were in the latest iteration; is_tuple: whether it gives a
-    tuple of them; mark: the user's instruction that it comes from; grad: its grad mode."""
+    tuple of them; mark: the user's instruction that it comes from; grad: its grad mode; write: what it writes."""
 
     op: Op
     operands: tuple[Any, ...]
@@ -143,6 +144,7 @@ class PlannedCall(NamedTuple):
     is_tuple: bool
     mark: tuple[Any, ...]
     grad: bool
+    write: Written | None
 
     @property
     def where(self) -> Location | None:
@@ -159,7 +161,9 @@ class Iteration:
 
     carried: the results of earlier iterations that an iteration begins with, each with what the first one had in its
     place. grad: the grad mode of the loop. outs, histories: by result, what it was in the latest iteration, and whether
-    that wants a gradient. nodes: where the nodes of the recorded iterations stand in the graph.
+    that wants a gradient. nodes: where the nodes of the recorded iterations stand in the graph. writes: the memory that
+    it writes, by the id of the storage; aliases: results that are views of such memory; kept: those that are
+    kept for the backward.
     """
 
     def __init__(self, capture: Capture, calls: Sequence[Call], period: int) -> None:
@@ -170,20 +174,28 @@ class Iteration:
         self.iterations = [calls[i : i + period] for i in range(0, len(calls), period)]
         nodes = capture.recorder.builder.nodes
         self.nodes = range(calls[0].start, len(nodes))
+        self.writes = written_in(capture, self.iterations)
+        self.aliases: set[int] = set()
         for call in calls:
             self._check(call)
+        kept = {id(storage) for call in calls for storage in storages_kept(call)}
         self.each_outs = [tuple([out for call in each for out in call.outs]) for each in self.iterations]
         self.outs = self.each_outs[-1]
+        self.kept = {i for i, out in enumerate(self.each_outs[0]) if id(out._storage) in kept}
         self.histories = [out.requires_grad for out in self.outs]
-        self.results = [{id(out): i for i, out in enumerate(outs)} for outs in self.each_outs]
+        self.results = [_numbers_of(outs) for outs in self.each_outs]
         self.carried: dict[Before, Tensor] = {}
         self._count = 0  # of results of the calls so far
         self.calls = [self._planned(i) for i in range(period)]
-        if any(begin._data.type is not self.outs[o.result]._data.type for o, begin in self.carried.items()):
+        if any(begin._data.type is not self._type_of(self.outs[o.result]) for o, begin in self.carried.items()):
             raise NoIteration("a value changes its type")
         if any(begin.requires_grad and not self.histories[o.result] for o, begin in self.carried.items()):
             raise NoIteration("the first iteration alone begins with what has a history")
         self._refuse_common_begins()
+
+    def _type_of(self, out: Tensor) -> TensorType:
+        written = self.writes.get(id(out._storage))
+        return out._data.type if written is None else written.type
 
     def may_be_taken_back(self) -> bool:
         """Whether the results of the recorded iterations are still no more than what the calls gave: behind the loop
@@ -215,7 +227,10 @@ class Iteration:
             if type(out) is not Tensor or type(out._data) is not SymbolicPayload:
                 raise NoIteration
             history = out._autograd
-            if history is not None and (
+            if history is not None and id(out._storage) in self.writes:
+                if history.hooks or history.retains_grad:
+                    raise NoIteration
+            elif history is not None and (
                 history.hooks or history.retains_grad or not isinstance(history.node, OpNode)
                 or history.node.hook_tables is not None
             ):
@@ -230,19 +245,46 @@ class Iteration:
             (type(call.out), *((id(out._data.type), out.requires_grad) for out in call.outs))
             for call in (first, *others)
         }
-        if len(kinds) != 1 or any(out is value for out in latest.outs for value in latest.args):
+        write = None if latest.write is None else self.writes[id(latest.write.base._storage)]
+        if len(kinds) != 1 or (write is None and any(out is value for out in latest.outs for value in latest.args)):
             raise NoIteration
+        for value in tensors_in(latest.args) if self.writes else ():
+            self._check_memory(value)
         columns = [[each[number].args[i] for each in self.iterations] for i in range(len(first.args))]
         numbers = {i: Numbers(columns[i]) for i in first.op.tensor_positions if self._are_numbers(first, columns[i])}
         operands = tuple([numbers.get(i) or self._operand(column) for i, column in enumerate(columns)])
         counts = [o for o in operands if type(o) is Counted]
         row = self._row(number, operands, counts[0]) if counts else None
         results = range(self._count, self._count + len(latest.outs))
+        if write is None:
+            self.aliases.update(results if id(latest.outs[0]._storage) in self.writes else ())
+        elif write.row is not None and type(operands[1]) is not Same:
+            raise NoIteration("writes a row that is no result of the iteration")
+        if row is None and any(each.row in results for each in self.writes.values()):
+            raise NoIteration("writes a part that is no row of its own")
         self._count = results.stop
         return PlannedCall(
             latest.op, operands, row, results, latest.outs, type(latest.out) is tuple, latest.place[:2],
-            latest.grad,
+            latest.grad, write,
         )
+
+    def _check_memory(self, value: Tensor) -> None:
+        """Raises NoIteration where the next call may not read a tensor, since iterations write what it shows: of rows
+        that are written only what has been written there; of a whole the tensor itself, and views of what it is then.
+        """
+        written = self.writes.get(id(value._storage))
+        if written is None:
+            return
+        numbers = [n for n in self.results[-1].get(id(value), ()) if n < self._count]
+        if written.row is None:
+            since = [n for n in written.numbers if n < self._count and (not numbers or n > numbers[-1])]
+            is_there = value is written.base or (bool(numbers) and not since)
+        elif value is written.base:
+            is_there = self._count == written.row
+        else:
+            is_there = written.row in numbers and self._count >= written.numbers[0]
+        if not is_there:
+            raise NoIteration("reads what is written")
 
     def _are_numbers(self, call: Call, values: Sequence[Any]) -> bool:
         """Whether an operand is another number in each iteration, for which a 0-dim tensor of float64 may stand."""
@@ -302,6 +344,8 @@ class Iteration:
             before = Before(latest.result, lag - i)
             if type(self._source(i, begin)) is not Fixed or type(begin) is not Tensor:
                 raise NoIteration("the first iteration begins with another result")
+            written = self.writes.get(id(begin._storage))
+            begin = begin if written is None else written.begin.before
             if type(begin._data) is not SymbolicPayload or self.carried.setdefault(before, begin) is not begin:
                 raise NoIteration("the first iterations begin with different values")
         return latest
@@ -310,7 +354,8 @@ class Iteration:
         if not isinstance(value, Tensor):
             raise NoIteration("a tensor, or none")
         for ago in range(min(LAG, iteration) + 1):
-            number = self.results[iteration - ago].get(id(value))
+            numbers = self.results[iteration - ago].get(id(value), ())
+            number = next((n for n in reversed(numbers) if ago or n < self._count), None)
             if number is not None:
                 return Before(number, ago) if ago else Same(number)
         return Fixed(value)
@@ -357,15 +402,20 @@ class Iteration:
         lines = [f"p{o.result}_{o.ago} = {name(self.each_outs[-o.ago][o.result])}" for o in before]
         lines += [f"n = loop.iterations = {self.recorded}", "out = None", "while True:", "    loop.calls = 0"]
         for i, call in enumerate(self.calls):
-            tests = [f"op is {name(call.op)}", f"len(a) == {len(call.operands)}"]
+            op = call.op if call.write is None else in_place(call.op)
+            tests = [f"op is {name(op)}", f"len(a) == {len(call.operands)}"]
             tests += [test for at, o in enumerate(call.operands) for test in _tests(o, f"a[{at}]", name)]
             # (the default dtype stays: a function that sets it is no program)
             tests += [f"modes.grad is {call.grad}", "modes.special is None", "not hooks.stack"]
             body = ["op, a = repeats.call", f"if not ({' and '.join(tests)}): return"]
             numbers = [(at, o.values) for at, o in enumerate(call.operands) if type(o) is Numbers]
             body += [f"{name(values)}.append(a[{at}])" for at, values in numbers]
-            for number, out in zip(call.results, call.outs, strict=True):
+            for number, out in zip(call.results, call.outs, strict=True) if call.write is None else ():
                 body += _pending(number, out, self.histories[number], classes[number], name)
+            if call.write is not None:
+                row, number = call.write.row, call.results[0]
+                body.append(f"s{number} = {name(call.write.base) if row is None else f's{row}'}")
+                body.append(f"{name(call.write.storage)}.version += 1")
             result = f"s{call.results[0]}"
             if call.is_tuple:
                 result = f"({', '.join(f's{number}' for number in call.results)},)"
@@ -393,6 +443,14 @@ def argument_of(
     if kind is Before:
         return before(operand)
     return number(operand) if kind in (Counted, Numbers) else operand.value
+
+
+def _numbers_of(outs: Sequence[Tensor]) -> dict[int, list[int]]:
+    """By the id of a tensor, as which results it stands among them: of one that is written, several."""
+    numbers: dict[int, list[int]] = {}
+    for i, out in enumerate(outs):
+        numbers.setdefault(id(out), []).append(i)
+    return numbers
 
 
 def _are_live(values: Sequence[Any]) -> bool:

@@ -120,7 +120,7 @@ def take_recorded(tensor: Tensor) -> None:
     if isinstance(storage, PendingStorage):
         recorded = storage.recorded()
         tensor._data, tensor._storage, tensor._view = recorded._data, recorded._storage, recorded._view
-        if tensor._autograd is None or type(tensor._autograd) is PendingState:  # (not where it became a leaf since)
+        if type(tensor._autograd) is PendingState:  # (not where it became a leaf since, or shows it without history)
             tensor._autograd = recorded._autograd
 
 

@@ -67,13 +67,19 @@ class PythonLoop:
         self._rows: dict[int, Any] = {}  # by result, a tensor for each iteration
         self._heads: dict[int, int] = {}  # by result, how many of the first iterations have a tensor of their own
         self._last: dict[tuple[int, int], Tensor] = {}  # what the loop carries to its end, by iteration and number
-        self._body: list[tuple[Value, Edge | None]] = []  # what each result is in the loop's block
+        self._aliases: dict[tuple[int, int], Tensor] = {}  # views of what is written, as they are behind the loop
+        self._body: list[tuple[Value | None, Edge | None]] = []  # what each result is in the loop's block
         self._history: RepeatedBackward | None = None
         self._is_recorded = False
+        self.writes = list(iteration.writes.values())
+        for written in self.writes:
+            written.await_end(self)
 
     def abandon(self) -> None:
         """Expect no more calls."""
         self.predicted, self._hook = (), None
+        for written in self.writes:
+            written.resume()
 
     def record(self) -> bool:
         """Record what was predicted. False where it is no loop."""
@@ -114,7 +120,7 @@ class PythonLoop:
         """The tensors that rows are read of, each with those of an iteration."""
         reads: dict[int, tuple[Tensor, list[Row]]] = {}
         for call in self.iteration.calls:
-            if call.row is not None:
+            if call.row is not None and call.results[0] not in self.iteration.aliases:
                 base = call.operands[0].value
                 reads.setdefault(id(base), (base, []))[1].append(call.row)
         yield from reads.values()
@@ -153,7 +159,7 @@ class PythonLoop:
         if isinstance(storage, PendingStorage):
             return (storage.iteration, storage.number) if storage.loop is self else None
         results = enumerate(self.iteration.results)
-        return next(((n, each[id(value)]) for n, each in results if id(value) in each), None)
+        return next(((n, each[id(value)][-1]) for n, each in results if id(value) in each), None)
 
     @property
     def numbers(self) -> list[Numbers]:
@@ -164,7 +170,7 @@ class PythonLoop:
         """Record it as a loop of as many iterations as a size says, `least` or more. False where it is no loop. tables:
         by number, what it is in iterations of other sizes too: the program serves as many as there are."""
         env = self.capture.env
-        if not all(number in tables for number in self.numbers):
+        if self.writes or not all(number in tables for number in self.numbers):
             return False
         if self.iterations < FEWEST or not all(call.row and self._goes_on(call.row.place) for call, _, _ in self.rows):
             return False
@@ -207,9 +213,13 @@ class PythonLoop:
         return self.trip - (self.iterations - iteration)
 
     def result(self, iteration: int, number: int) -> Tensor:
-        """A result of an iteration."""
+        """A result of an iteration, as others see it: a view of what is written shows what that is now."""
         if not self._is_recorded:
             self.capture.repeats.end()
+        return self._alias(iteration, number) if number in self.iteration.aliases else self._value(iteration, number)
+
+    def _value(self, iteration: int, number: int) -> Tensor:
+        """A result of an iteration, as it was when its call gave it."""
         single = self._single.get((iteration, number))
         if single is None:
             single = self._single[iteration, number] = self._row(iteration, number)
@@ -229,8 +239,13 @@ class PythonLoop:
     def _calls_of(self, iteration: int, count: int) -> None:
         """The first calls of an iteration, as they are."""
         for call in self.iteration.calls[:count]:
-            for number, out in zip(call.results, self._run_in(iteration, call), strict=True):
-                self._single[iteration, number] = out
+            if call.write is not None and call.write.row is not None:
+                self._put_row(iteration, call)
+            elif not self._is_row_written(call):
+                for number, out in zip(call.results, self._run_in(iteration, call), strict=True):
+                    self._single[iteration, number] = out
+                if call.write is not None:
+                    call.write.put(self.capture, self._single[iteration, call.results[0]])
 
     def _run(self, call: PlannedCall, args: tuple[Any, ...]) -> tuple[Tensor, ...]:
         """The results of a call."""
@@ -266,15 +281,23 @@ class PythonLoop:
                     tensor._data.forget_read(taken)
         for n, calls in enumerate(self.iteration.iterations):
             for i, out in enumerate(out for call in calls for out in call.outs):
+                if id(out._storage) in self.iteration.writes:
+                    out._data.forget_read(taken)
+                    continue
                 if out._autograd is not None:
                     histories.given.pop(out._autograd.node, None)
                 make_pending(out, self._classes[i](n))
+            for call in calls:
+                if call.write is not None:
+                    histories.given.pop(call.write.node, None)
+        for written in self.writes:
+            written.take_back(self.capture)
         return True
 
     def _as_loop(self) -> None:
         capture, iteration = self.capture, self.iteration
         carried = list(iteration.carried)
-        rows = [i for i, call in enumerate(iteration.calls) if call.row is not None]
+        rows = [i for i, call in enumerate(iteration.calls) if call.row is not None and not self._is_row_written(call)]
         # (gradients of a row are added in the order of the iterations back: what reads it last first)
         last_first = sorted(rows, key=lambda i: -self._lead(iteration.calls[i]))
         slices = {i: self._slices(iteration.calls[i]) for i in last_first}
@@ -284,15 +307,17 @@ class PythonLoop:
         def body(inner: Builder, index: Value, states: list[Tensor], slices: list[Tensor]) -> Outcome:
             before, shown = dict(zip(carried, states, strict=True)), dict(zip(rows, slices, strict=False))
             count = {o: value.detach() for o, value in zip(numbers, slices[len(rows) :], strict=True)}.__getitem__
-            results: list[Tensor] = []
+            results: list[Any] = []
 
             for i, call in enumerate(iteration.calls):
-                if i in shown:  # (what counts the iterations is the row that a call reads, and nothing else)
+                if self._is_row_written(call):
+                    results.append(None)  # (nobody reads it: what is written there is given by the write)
+                elif i in shown:  # (what counts the iterations is the row that a call reads, and nothing else)
                     results.append(shown[i] if call.grad else shown[i].detach())
                 else:
                     args = [argument_of(o, results.__getitem__, before.__getitem__, count) for o in call.operands]
-                    results += self._run(call, tuple(args))
-            self._body = [(capture.tensors.operand(r), end_of(r)) for r in results]
+                    results += self._run(call, tuple(args)) if args[0] is not None else [self._copied(call, args[1])]
+            self._body = [(None, None) if r is None else (capture.tensors.operand(r), end_of(r)) for r in results]
             return True, [results[o.result] if o.ago == 1 else before[Before(o.result, o.ago - 1)] for o in carried], []
 
         def history(capture: Capture, loop: Loop, flows: list[bool]) -> RepeatedBackward:
@@ -304,7 +329,7 @@ class PythonLoop:
             self._history.read_last = [self._read_last(o) for o in carried]
             # (a value that is seen without its history, too, has one)
             others = {*loop.body.block.params, *(value for value, end in self._body if end is not None)}
-            self._history.without = frozenset([value for value, _ in self._body if value not in others])
+            self._history.without = frozenset([v for v, _ in self._body if v is not None and v not in others])
             return self._history
 
         outputs = repeat(
@@ -312,7 +337,73 @@ class PythonLoop:
             where=iteration.calls[0].where, history=history,
         )
         self._last = {(self.iterations - o.ago, o.result): out for o, out in zip(carried, outputs, strict=True)}
-        self._single.update({(n, i): out for (n, i), out in self._last.items() if not self._is_view(i)})
+        self._single.update({(n, i): self._noted(i, out) for (n, i), out in self._last.items() if not self._is_view(i)})
+        for call in iteration.calls:
+            if call.write is not None and call.write.row is not None:
+                self._put_rows(call)
+        for written in self.writes:
+            if written.row is None:
+                last = self._last[self.iterations - 1, written.numbers[-1]]
+                written.put(capture, last, self.iterations * len(written.numbers))
+
+    # ---- rows that iterations write
+    def _is_row_written(self, call: PlannedCall) -> bool:
+        """Whether a call shows a row that is written, and nothing else."""
+        return any(written.row == call.results[0] for written in self.writes if written.row is not None)
+
+    def _copied(self, call: PlannedCall, value: Tensor) -> Tensor:
+        """What a call writes into a row. Its gradient arrives when the write's would."""
+        before, modes.grad = modes.grad, call.grad
+        try:
+            return aten.clone(value)  # type: ignore[no-any-return]
+        finally:
+            modes.grad = before
+
+    def _put_row(self, iteration: int, call: PlannedCall) -> None:
+        """The write of one iteration."""
+        before, modes.grad = modes.grad, call.grad
+        try:
+            assert call.write is not None and call.write.row is not None
+            row = self._run_in(iteration, self._call_of(call.write.row))[0]
+            row.copy_(self._value(iteration, call.operands[1].result))
+        finally:
+            modes.grad = before
+
+    def _put_rows(self, call: PlannedCall) -> None:
+        """The writes of all iterations, as one."""
+        written = call.write
+        assert written is not None and written.row is not None and self._history is not None
+        number, shown = call.results[0], self._call_of(written.row)
+        assert shown.row is not None
+        value, end = self._body[number]
+        assert value is not None
+        before, modes.grad = modes.grad, call.grad
+        try:
+            written.raise_version(self.capture, self.iterations - 1)
+            values = self._history.rows(value, end, None)
+            backwards = shown.row.place.step < 0
+            self._view_of_rows(written.base, shown.row).copy_(aten.flip(values, (0,)) if backwards else values)
+        finally:
+            modes.grad = before
+
+    def _alias(self, iteration: int, number: int) -> Tensor:
+        """A view of what is written."""
+        alias = self._aliases.get((iteration, number))
+        if alias is None:
+            call = self._call_of(number)
+
+            def same(result: int) -> Tensor:
+                source = next((w.base for w in self.writes if result in w.numbers and w.row is None), None)
+                return self.result(iteration, result) if source is None else source
+
+            self.capture.repeats.has_recorded = True
+            with self._as_predicted(), self.capture.repeats.resting(), self.capture.recorder.outermost():
+                number_at = partial(self._number_at, iteration)
+                args = [argument_of(o, same, lambda o: same(o.result), number_at) for o in call.operands]
+                outs = self._run(call, tuple(args))
+            self._aliases.update(((iteration, i), out) for i, out in zip(call.results, outs, strict=True))
+            alias = self._aliases[iteration, number]
+        return alias
 
     def _lead(self, call: PlannedCall) -> int:
         """What is larger where a call reads a row in an earlier iteration than another call does."""
@@ -323,14 +414,18 @@ class PythonLoop:
     def _slices(self, call: PlannedCall) -> Tensor:
         base = call.operands[0]
         assert call.row is not None and type(base) is Fixed
-        place, dim = call.row
+        slices = self._view_of_rows(base.value if call.grad else base.value.detach(), call.row)
+        return aten.flip(slices, (0,)) if call.row.place.step < 0 else slices
+
+    def _view_of_rows(self, base: Tensor, row: Row) -> Tensor:
+        """The rows that all iterations read or write, their dim in front, in the order in which they lie."""
+        place, dim = row
         first, step = wrap(place.begin, self.capture.env), place.step
         last = first + (self.count - 1) * step
-        rows = base.value if call.grad else base.value.detach()
         if step > 0:
-            slices = aten.slice(rows, dim, first, last + 1, step)
+            slices = aten.slice(base, dim, first, last + 1, step)
         else:
-            slices = aten.flip(aten.slice(rows, dim, last, first + 1, -step), (dim,))
+            slices = aten.slice(base, dim, last, first + 1, -step)
         return aten.movedim(slices, dim, 0) if dim else slices  # type: ignore[no-any-return]
 
     def _call_of(self, number: int) -> PlannedCall:
@@ -369,12 +464,23 @@ class PythonLoop:
             return shown
 
     def _stacked(self, number: int, iteration: int) -> Tensor:
-        """The row of a result in an iteration, of what it was in all of them."""
+        """The row of a result in an iteration, of what it was in all of them: as no view, since the result was none."""
         rows = self._all(number)
         if self.trip is None:
-            return rows[iteration]  # type: ignore[no-any-return]
-        self._number(iteration)  # (the first rows are one tensor)
-        return aten.select(rows[iteration - self.iterations], 0, 0)  # type: ignore[no-any-return]
+            row: Tensor = rows[iteration]
+        else:
+            self._number(iteration)  # (the first rows are one tensor)
+            row = aten.select(rows[iteration - self.iterations], 0, 0)
+        edge = gradient_edge(row)
+        row = self.capture.tensors.fresh(self.capture.tensors.operand(row))
+        row._autograd = None if edge is None else AutogradState(False, *edge)
+        return self._noted(number, row)
+
+    def _noted(self, number: int, out: Tensor) -> Tensor:
+        """What others see of a result: where the loop keeps it for its backward, nobody may write it."""
+        if number in self.iteration.kept:
+            self.capture.repeats.kept.add(out._storage)
+        return out
 
     def has_more_than(self, count: int) -> bool:
         """Whether the program has more iterations, of a loop of a size."""
@@ -386,7 +492,9 @@ class PythonLoop:
         rows = self._rows.get(number)
         if rows is None:
             assert self._history is not None
-            stacked = self._history.rows(*self._body[number], self._oldest(number))
+            value, end = self._body[number]
+            assert value is not None
+            stacked = self._history.rows(value, end, self._oldest(number))
             heads = [head] if head else []
             rows = self._rows[number] = (
                 aten.unbind(stacked, 0) if self.trip is None
@@ -434,18 +542,19 @@ class PythonLoop:
 
         def before(o: Before) -> Tensor:
             if iteration >= o.ago:
-                return self.result(iteration - o.ago, o.result)
+                return self._value(iteration - o.ago, o.result)
             return self.iteration.carried[Before(o.result, o.ago - iteration)]
 
-        def number(o: Any) -> Any:
-            table = self._tables.get(o)
-            at = self._number(iteration)
-            if table is None:
-                return wrap(o.at(at), self.capture.env)
-            return aten.select(table.tensor(self._constant), 0, at)
-
-        same = partial(self.result, iteration)
+        same, number = partial(self._value, iteration), partial(self._number_at, iteration)
         return self._run(call, tuple([argument_of(o, same, before, number) for o in call.operands]))
+
+    def _number_at(self, iteration: int, o: Any) -> Any:
+        """A number that is another one in each iteration."""
+        table = self._tables.get(o)
+        at = self._number(iteration)
+        if table is None:
+            return wrap(o.at(at), self.capture.env)
+        return aten.select(table.tensor(self._constant), 0, at)
 
 
 def _is_of_numbers(node: Node) -> bool:
