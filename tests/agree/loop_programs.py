@@ -35,6 +35,8 @@ _WRITES = (
     "trace[t] = value; trace[t] *= .5", "m0 += trace[t]", "with weft.no_grad(): m0 += value * .1",
 )  # fmt: skip
 _OF_MEMORY = ("(m0 * m0).sum()", "(trace * trace).sum()", "m0.sum() + trace.mean()", "(trace[1:] - m0).square().sum()")
+# one result several times
+_OF_ONE = ("weft.stack([out[1]] * len(out))", "weft.cat([out[-1], out[-1]])", "weft.stack([s0, s0], 1)")
 _MEMORY_RETURNED = ("m0", "trace", "m0, trace", "trace[1:3]", "*seen", "weft.tensor(m0._version + trace._version)")
 _PREAMBLE = """
 def gated(a, b):
@@ -133,6 +135,9 @@ class _Lines:
         lines.append("loss = loss + s0.sum()")
         if self.has_memory:
             lines.append(f"loss = loss + {self.memory.choice(_OF_MEMORY)}")
+        if self.has_memory and self.has_list and self.memory.random() < .5:
+            lines += ["for o in out:", "    s0 = s0 * .9 + weft.sin(o * s0)"]
+            lines.append(f"loss = loss + s0.sum() + ({self.memory.choice(_OF_ONE)} ** 2).sum()")
         order = self.rng.random()
         if order < .55:
             lines.append("loss.backward()")

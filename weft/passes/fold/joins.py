@@ -35,7 +35,7 @@ class _Piece:
     def takes(self, other: _Piece) -> bool:
         """Make the first value of another piece the next one of this, if it is."""
         step = other.first - self.first - self.step * (len(self.values) - 1)
-        is_next = step == self.step or (not self.step and step in (1, -1))
+        is_next = step in (1, -1) and self.step in (0, step)  # (the same value twice is not the next one)
         if self.loop is None or (other.loop, other.source) != (self.loop, self.source) or not is_next:
             return False
         self.step = step
