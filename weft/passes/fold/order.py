@@ -31,7 +31,7 @@ def gathered(
         return None
     groups = [
         chains for chains in _groups(uses, kinds)
-        if len(chains) >= fewest and (len(chains) - 1) * len(chains[0]) >= least
+        if len(chains) >= fewest and (len(chains) - 1) * len(chains[0]) >= least and _is_ordered(uses, chains)
     ]
     return _in_order(uses, [[at for chain in chains for at in chain] for chains in groups], fixed) if groups else None
 
@@ -153,6 +153,13 @@ def _form(uses: _Uses, kinds: _Kinds, chain: list[int]) -> Hashable:
             is_number = type(operand) is Value and not isinstance(operand.type, TensorType)
             form.append(place.get(source, operand if is_number else None))
     return tuple(form)
+
+
+def _is_ordered(uses: _Uses, chains: Sequence[Sequence[int]]) -> bool:
+    """Whether no chain reads what a later one gives: they may share nodes that are alike (a row that one iteration reads
+    and the next one, too), which stand in one of them."""
+    place = {i: at for at, chain in enumerate(chains) for i in chain}
+    return all(place.get(s, -1) <= at for i, at in place.items() for s in uses.sources[i])
 
 
 def _in_order(uses: _Uses, groups: list[list[int]], fixed: Sequence[Run]) -> list[int] | None:
