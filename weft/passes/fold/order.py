@@ -156,8 +156,8 @@ def _form(uses: _Uses, kinds: _Kinds, chain: list[int]) -> Hashable:
 
 
 def _is_ordered(uses: _Uses, chains: Sequence[Sequence[int]]) -> bool:
-    """Whether no chain reads what a later one gives: they may share nodes that are alike (a row that one iteration reads
-    and the next one, too), which stand in one of them."""
+    """Whether no chain reads what a later one gives: they may share nodes that are alike (a row that one iteration
+    reads and the next one, too), which stand in one of them."""
     place = {i: at for at, chain in enumerate(chains) for i in chain}
     return all(place.get(s, -1) <= at for i, at in place.items() for s in uses.sources[i])
 
