@@ -66,6 +66,16 @@ _BEHIND = (
     "s0 = s0 * len(out)", "s0 = s0 + out[1]", "s0 = s0 + out[-1]", "s0 = sum(out) + s0", "s0 = s0 * len(x)",
     "out = out[::-1]", "s0 = s0 + x[x.shape[0] // 2]", "s0 = s0 * (2 if x.shape[0] > 14 else 1)",
 )  # fmt: skip
+# what is written in place: a tensor as a whole, and rows of another one
+_WRITES = (
+    "m0 += {v} * .1", "m0.mul_(.9).add_({v} * .1)", "m0.copy_({v} * .5)", "m0 -= m0.clone() * {v} * .1",
+    "with weft.no_grad(): m1 += {v}.detach()", "m0 += weft.tanh(m0.clone() * p)", "m0 *= .9; m0 += {v}; m1.add_(.5)",
+)  # fmt: skip
+_WRITES_BY_INDEX = (
+    "rec[t] = {v}", "rec[:, t] = {v}", "rec[n - 1 - t] = {v}", "rec[t].copy_({v})", "rec[t] = {v}; m0 += {v}",
+    "rec[t + 1] = {v}", "rec[t] += {v}", "rec[0] = {v}", "rec[t] = rec[t - 1] + {v}", "rec[t] = m0", "rec[t // 2] = {v}",
+    "m0 += y * t * .01", "rec[t] = {v} if t > 3 else y",
+)  # fmt: skip
 _JOINED = ("weft.stack(out)", "weft.cat(out)", "weft.stack(out, 1)", "weft.stack(out, dim=-1)",
            "weft.stack(out[1:])", "weft.cat(out[2:], 0)",
            "weft.stack(out[:-1])", "weft.cat(out[3:-2])",
@@ -130,7 +140,7 @@ class LengthProgram:
 
 def draw_lengths(seed: int) -> LengthProgram:
     """The program of a seed."""
-    rng = np.random.default_rng([seed, 26])
+    rng, memory = np.random.default_rng([seed, 26]), np.random.default_rng([seed, 27])
 
     def chance(share: float) -> bool:
         return bool(rng.random() < share)
@@ -138,6 +148,7 @@ def draw_lengths(seed: int) -> LengthProgram:
     def one_of(choices: Any) -> str:
         return str(choices[int(rng.integers(len(choices)))])
 
+    writes = memory.random() < .4
     width, states = int(rng.choice([1, 3, 5])), int(rng.integers(1, 4))
     has_list, differs, sees = chance(.6), chance(.35), chance(.25)
     begun = has_list and chance(.3)  # the list begins with a value, whose last item iterations read
@@ -147,6 +158,8 @@ def draw_lengths(seed: int) -> LengthProgram:
     lines += ["n = x.shape[0]"]
     lines += ["numbers = iter([.5] * 12 + [.9] * 300); many = [.9] * 14 + [.4] * 300", "loss = 0."]
     lines += [f"s{i} = y * {one_of(('1.', '.5', 'p.sum()'))}" for i in range(states)]
+    if writes:
+        lines += ["m0, m1, rec = y * 1., weft.zeros_like(y), weft.zeros(n + 2, len(y), dtype=y.dtype)"]
     last, counts_down = one_of(("", "before = s0")), False
     lines += [last] if last else []
     for _ in range(1 + chance(.2)):
@@ -175,6 +188,12 @@ def draw_lengths(seed: int) -> LengthProgram:
             more = one_of((*_SAME, *by_index * has_index))
             counts_down |= is_down and more in _SAME_BY_INDEX
             body += more.split("\n")
+        if writes:
+            if memory.random() < .5:
+                body.insert(len(values), f"s0 = s0 + {memory.choice(('m0.clone()', 'm0.sum()', 'm0[0]', 'm1'))} * .1")
+            line = str(memory.choice([*_WRITES, *_WRITES_BY_INDEX * has_index]))
+            line = line.replace("rec[:, t]", "rec.t()[:, t]").format(v=memory.choice(values))
+            body.append(line)
         if differs:
             choices = (*_DIFFERS, *_DIFFERS_BY_INDEX * has_index)
             body.insert(int(rng.integers(len(values) + 1)), one_of(choices))
@@ -183,12 +202,16 @@ def draw_lengths(seed: int) -> LengthProgram:
         lines.append(one_of([b for b in _BEHIND if has_list or "out" not in b]))
     if has_list:
         lines.append(f"loss = loss + ({one_of(_JOINED)}).square().mean()")
+    if writes:
+        lines.append("loss = loss + (m0.clone() ** 2).sum() + m1.sum() + (rec.clone() ** 2).sum()")
     lines += [f"loss = loss + {one_of(('s0', 'before' if last else 's0', f's{states - 1}'))}.sum()"]
     lines += ["loss.backward()"] * chance(.7)
     returned = [one_of(("s0", "s0 * 2", "k", "count[0]", "box.n", "len(kept)", "v is p"))]
     returned += [one_of(_JOINED)] if has_list and chance(.5) else []
+    if writes:
+        returned.append(str(memory.choice(("m0", "m1", "rec", "rec[2:]", "m0[0]"))))
     source = "\n".join([_PREAMBLE, "def step(p, x, w, y, steps):", *(f"    {line}" for line in lines),
                         f"    return [loss, {', '.join(returned)}]"])
     reads_earlier = any("before" in line for line in lines if line.startswith("    ") and "before = s0" not in line)
     both_ways = "n - 1 - t" in source and seed % 2 == 0  # gradients of a row arrive from both sides
-    return LengthProgram(source, width, seed, not (differs or sees or reads_earlier or counts_down or both_ways))
+    return LengthProgram(source, width, seed, not (differs or sees or reads_earlier or counts_down or both_ways or writes))

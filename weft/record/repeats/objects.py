@@ -11,6 +11,7 @@ from typing import Any
 
 from weft.guards.rewrite import original
 from weft.ops.overrides import plain_kinds
+from weft.ops.packet import aten
 from weft.record.numbers.sym_float import SymFloat
 from weft.record.repeats.for_statement import Unsteady
 from weft.support import registry
@@ -36,6 +37,12 @@ _SIGNS: dict[str, Callable[[Any, Any], Any]] = {
 def is_number(value: Any) -> bool:
     """Whether it is a number, a string or None of Python's own: nothing asks a size of the capture's."""
     return type(value) in _NUMBERS
+
+
+def is_in_place(name: str) -> bool:
+    """Whether a method of tensors is the in-place form of an operator."""
+    packet = getattr(aten, name.removesuffix("_"), None)
+    return name.endswith("_") and packet is not None and any(op.inplace for op in packet.overloads)
 
 
 def function_of(sign: str) -> Callable[[Any, Any], Any]:

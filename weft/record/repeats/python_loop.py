@@ -158,6 +158,8 @@ class PythonLoop:
         storage = value._storage if isinstance(value, Tensor) else None
         if isinstance(storage, PendingStorage):
             return (storage.iteration, storage.number) if storage.loop is self else None
+        if id(storage) in self.iteration.writes:
+            return None  # (one tensor, whose value changes)
         results = enumerate(self.iteration.results)
         return next(((n, each[id(value)][-1]) for n, each in results if id(value) in each), None)
 
@@ -170,7 +172,7 @@ class PythonLoop:
         """Record it as a loop of as many iterations as a size says, `least` or more. False where it is no loop. tables:
         by number, what it is in iterations of other sizes too: the program serves as many as there are."""
         env = self.capture.env
-        if self.writes or not all(number in tables for number in self.numbers):
+        if not all(number in tables for number in self.numbers):
             return False
         if self.iterations < FEWEST or not all(call.row and self._goes_on(call.row.place) for call, _, _ in self.rows):
             return False

@@ -34,6 +34,7 @@ from weft.record.repeats.for_statement import (
 from weft.record.repeats.objects import (
     computed,
     is_data,
+    is_in_place,
     is_number,
     is_tensor,
     item,
@@ -319,12 +320,7 @@ class _Code:
             self.stack.append(DATA)
             return
         if type(key) is Number or (type(key) is Item and has_index(key)):
-            parts = key.parts if type(key) is Item else (key,)
-            if not self.is_body or any(type(part) is Number and not part.is_place for part in parts) or not (
-                isinstance(container, Data) or (type(container) is Known and is_tensor(container.value))
-            ):
-                raise Unsteady
-            self.steady.rows.append(ins.offset)
+            self._row(ins, container, key)
             self.stack.append(RESULT)
             return
         if type(container) in (Item, List) and type(key) is Known and type(key.value) is int:
@@ -341,9 +337,21 @@ class _Code:
         self.plain(key)
         self.stack.append(DATA)
 
+    def _row(self, ins: Instruction, container: Any, key: Number | Item) -> None:
+        """A row of a tensor at a place by the index."""
+        parts = key.parts if type(key) is Item else (key,)
+        is_place = all(part.is_place for part in parts if type(part) is Number)
+        if not (self.is_body and is_place and (isinstance(container, Data) or _is_known_tensor(container))):
+            raise Unsteady
+        self.steady.rows.append(ins.offset)
+
     def assign_item(self, ins: Instruction) -> None:
-        """Put something in the place of an item of a list of the body's own."""
+        """Put something in the place of an item of a list of the body's own, or of a row of a tensor."""
         value, container, key = self.pops(3)
+        if _is_known_tensor(container) and (type(key) is Number or (type(key) is Item and has_index(key))):
+            self._row(ins, container, key)
+            self.plain(value)
+            return
         if type(container) is not List or type(key) is not Known or type(key.value) is not int:
             raise Unsteady
         self.plain(value)
@@ -372,7 +380,7 @@ class _Code:
         if number is not None:
             self.stack.append(number)
             return
-        if sign.endswith(_IN_PLACE) and ins.opname == "BINARY_OP":
+        if sign.endswith(_IN_PLACE) and a is not RESULT and not _is_known_tensor(a):
             raise Unsteady
         if sign == "[]":
             self.stack += [a, b]
@@ -523,7 +531,7 @@ class _Code:
                 self.steady.changed.add(owner.name)
             self.stack.append(Known(None))
             return
-        if type(owner) is not Collected and method.name.endswith("_"):
+        if type(owner) is not Collected and method.name.endswith("_") and not is_in_place(method.name):
             raise Unsteady
         self.stack.append(Known(None) if type(owner) is Collected else DATA)
 
@@ -532,6 +540,10 @@ class _Code:
     ) -> Any:
         """What a function of the user's returns. names: its arguments."""
         return _Code(self.steady, code, instructions(code), names, cells, scope, (*self.within, code)).run([])
+
+
+def _is_known_tensor(value: Any) -> bool:
+    return type(value) is Known and is_tensor(value.value)
 
 
 def _gathering(count: Callable[[int], int]) -> Callable[[_Code, Instruction], None]:
@@ -546,12 +558,13 @@ def _keywords(code: _Code, ins: Instruction) -> None:
     code.keywords = original(code.code).co_consts[ins.arg or 0]
 
 
-# CPython 3.10 has an instruction for each operator; those in place are no part of a steady body.
-_OLDER_SIGNS = {
-    "BINARY_ADD": "+", "BINARY_SUBTRACT": "-", "BINARY_MULTIPLY": "*", "BINARY_MATRIX_MULTIPLY": "@",
-    "BINARY_TRUE_DIVIDE": "/", "BINARY_FLOOR_DIVIDE": "//", "BINARY_MODULO": "%", "BINARY_POWER": "**",
-    "BINARY_LSHIFT": "<<", "BINARY_RSHIFT": ">>", "BINARY_AND": "&", "BINARY_OR": "|", "BINARY_XOR": "^",
+# CPython 3.10 has an instruction for each operator.
+_OLDER_NAMES = {
+    "ADD": "+", "SUBTRACT": "-", "MULTIPLY": "*", "MATRIX_MULTIPLY": "@", "TRUE_DIVIDE": "/", "FLOOR_DIVIDE": "//",
+    "MODULO": "%", "POWER": "**", "LSHIFT": "<<", "RSHIFT": ">>", "AND": "&", "OR": "|", "XOR": "^",
 }
+_OLDER_SIGNS = {f"BINARY_{name}": sign for name, sign in _OLDER_NAMES.items()}
+_OLDER_SIGNS |= {f"INPLACE_{name}": f"{sign}=" for name, sign in _OLDER_NAMES.items()}
 _RULES: dict[str, Callable[[_Code, Instruction], Any]] = {
     "LOAD_CONST": _pushing, "LOAD_SMALL_INT": _pushing, "PUSH_NULL": lambda code, ins: code.stack.append(NULL),
     "KW_NAMES": _keywords,
