@@ -73,8 +73,8 @@ _WRITES = (
 )  # fmt: skip
 _WRITES_BY_INDEX = (
     "rec[t] = {v}", "rec[:, t] = {v}", "rec[n - 1 - t] = {v}", "rec[t].copy_({v})", "rec[t] = {v}; m0 += {v}",
-    "rec[t + 1] = {v}", "rec[t] += {v}", "rec[0] = {v}", "rec[t] = rec[t - 1] + {v}", "rec[t] = m0", "rec[t // 2] = {v}",
-    "m0 += y * t * .01", "rec[t] = {v} if t > 3 else y",
+    "rec[t + 1] = {v}", "rec[t] += {v}", "rec[0] = {v}", "rec[t] = rec[t - 1] + {v}", "rec[t] = m0",
+    "rec[t // 2] = {v}", "m0 += y * t * .01", "rec[t] = {v} if t > 3 else y",
 )  # fmt: skip
 _JOINED = ("weft.stack(out)", "weft.cat(out)", "weft.stack(out, 1)", "weft.stack(out, dim=-1)",
            "weft.stack(out[1:])", "weft.cat(out[2:], 0)",
@@ -214,4 +214,5 @@ def draw_lengths(seed: int) -> LengthProgram:
                         f"    return [loss, {', '.join(returned)}]"])
     reads_earlier = any("before" in line for line in lines if line.startswith("    ") and "before = s0" not in line)
     both_ways = "n - 1 - t" in source and seed % 2 == 0  # gradients of a row arrive from both sides
-    return LengthProgram(source, width, seed, not (differs or sees or reads_earlier or counts_down or both_ways or writes))
+    is_one = not (differs or sees or reads_earlier or counts_down or both_ways or writes)
+    return LengthProgram(source, width, seed, is_one)
