@@ -9,6 +9,7 @@ from weft.passes.decompose import decompose_parts
 from weft.passes.effects import overlap
 from weft.passes.fold.fold_loops import fold_loops
 from weft.passes.gather_as_mask import gather_as_mask
+from weft.passes.join_rows import join_rows
 from weft.passes.join_scatters import join_scatters
 from weft.passes.legalize import complex_parts, distinct, legalize_matmul
 from weft.passes.open_opaque import open_opaque, open_views
@@ -43,6 +44,7 @@ def optimize_folded(graph: Graph, run: Run, folds: bool = True) -> Graph:
     graph = run.apply("open_opaque", open_opaque, graph)  # shapes are known: backward formulas become operators
     run.keep("opened", graph)
     graph = run.apply("dce", dce, graph)  # gradients that turned out unused
+    graph = run.apply("join_rows", join_rows, graph)  # lists of what loops gave, and their gradients
     if folds:  # what only formulas show to be alike
         graph = run.apply("fold_loops", lambda graph: fold_loops(graph, run.loops), graph)
     graph = run.apply("decompose", decompose_parts, graph)  # only scalar, reduce, view and kernel entries remain
