@@ -201,3 +201,19 @@ def test_a_row_of_results_may_be_written() -> None:
         return loss, weft.stack(out)
 
     same(step)
+
+
+@pytest.mark.parametrize("steps", [4, 5, 7])
+@pytest.mark.parametrize("write", ["s.clamp_(-1, 1)", "s += w * 0.1", "s.mul_(w); q[t] = w * 2", "q[t] = w * x[t]"])
+def test_few_iterations_are_recorded_one_by_one(write: str, steps: int) -> None:
+    source = f"""
+def step(w, v, x):
+    s, q = v * w, weft.zeros({STEPS}, 5, dtype=v.dtype)
+    for t in range({steps}):
+        {write}
+    (s.sum() + q.sum()).backward()
+    return [s, q, s._version, q._version]
+"""
+    names: dict[str, Any] = {"weft": weft}
+    exec(compile(source, "<few>", "exec"), names)
+    same(names["step"])

@@ -49,9 +49,12 @@ class Along:
 
 
 def moving(places: Sequence[Geometry]) -> Moving | None:
-    """Places of successive iterations as one that moves; None where they do not move evenly."""
+    """Places of successive iterations as one that moves; None where they do not move evenly, or it is not known in
+    which direction."""
     first, second = places[:2]
     step = second.offset - first.offset
+    if not isinstance(step, int) and len({count > 0 for _, count in step.terms}) > 1:
+        return None
     offset = first.offset
     for place in places:
         if place.dims != first.dims or place.strides != first.strides or place.offset != offset:

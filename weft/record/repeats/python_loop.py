@@ -93,6 +93,9 @@ class PythonLoop:
                 self.trip = None
                 for n, outs in enumerate(self.iteration.each_outs):
                     self._single.update({(n, i): out for i, out in enumerate(outs)})
+                for written in self.writes:  # (what the next iterations begin with: they write the tensor itself)
+                    shown = written.shown(self.capture)
+                    self._single.update({(self.iteration.recorded - 1, i): shown for i in written.numbers})
                 for n in range(self.iteration.recorded, self.iterations):
                     self._calls_of(n, self.iteration.period)
             self._calls_of(self.iterations, self.calls)

@@ -121,6 +121,12 @@ class Written:
             self.base._autograd = AutogradState(False, history.node, history.index)
             capture.note_history(self.base)
 
+    def shown(self, capture: Capture) -> Tensor:
+        """The value that it has now, as a tensor of its own with the same history."""
+        out = capture.tensors.fresh(self.storage.value)
+        out._autograd = copy.copy(self.base._autograd)
+        return out
+
     def raise_version(self, capture: Capture, times: int) -> None:
         """Count so many writes."""
         for _ in range(times):
