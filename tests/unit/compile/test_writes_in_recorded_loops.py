@@ -64,6 +64,12 @@ WRITES = {
     "columns": "v = weft.tanh(v * w); c[:, t] = v",
     "rows by copy_": "v = weft.tanh(v * w); q[t].copy_(v)",
     "without a gradient": "v = v * w\n        with weft.no_grad(): n += 0.5 * n.cos()",
+    "a tensor of the iteration": "u = v * w; u += x[t]; v = u.sin()",
+    "two writes of one": "u = v * w; u += x[t]; u.mul_(0.5); out.append(u); v = u.sin()",
+    "one that is handed on": "v = v * w; v += x[t]; v.clamp_(-1, 1)",
+    "one whose result is kept": "u = v * w; u.tanh_(); v = u + x[t] * w",
+    "one seen through a view": "u = v * w; u += x[t]; out.append(u[1:]); v = u.sin()",
+    "one without a gradient": "u = x[t] * 2; u += 1; v = v * w + u",
     "rows and a list": "v = weft.tanh(v * w); q[t] = v; out.append(v)",
 }  # fmt: skip
 AS_THEY_ARE = {  # recorded call by call
@@ -71,7 +77,7 @@ AS_THEY_ARE = {  # recorded call by call
     "rows of before": "q[t + 1] = q[t].clone() * w + x[t]",
     "a part of a row": "q[t, 1:] = v[1:] * w[1:]",
     "one row": "q[0] = v * w; v = v * 0.9",
-    "a tensor of the iteration": "u = v * w; u += x[t]; v = u.sin()",
+    "a view of what is written": "u = v * w; out.append(u[1:]); u += x[t]; v = u.sin()",
     "a view from before": "first += 1; v = v * w",
 }  # fmt: skip
 BEHIND = {
@@ -106,7 +112,8 @@ def step(w, v, x):
     first, out = s[0], []
     for t in range({STEPS}):
         {write}
-    {behind}loss = sum((m.clone() ** 2).sum() for m in (s, q, c, v, r, *out))
+    {behind}loss = sum((m.clone() ** 2).sum() for m in (s, q, c, v, r))
+    loss = loss + (weft.stack(out) ** 2).sum() if out else loss
     results = {returned}
     (loss + sum(m.sum() for m in results if isinstance(m, weft.Tensor))).backward()
     return [loss, *results]
@@ -122,6 +129,8 @@ LOOKS = {
     "a node": "seen.append(s.grad_fn is not None)",
     "a view": "if t == 15: seen.append(s[0])",
     "the memory": "if t == 15: seen.append(q.sum())",
+    "a version of its own": "u = v * w; u += x[t]; seen.append(u._version); v = u.sin()",
+    "a tensor of its own": "u = v * w; u += x[t]; seen.append(u); v = u.sin()",
     "a row": "if t == 15: seen.append(q[3])",
     "rows": "seen.append(q[t])",
     "a copy": "if t == 15: seen.append(weft.empty(5, dtype=v.dtype).copy_(s))",

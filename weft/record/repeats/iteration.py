@@ -17,7 +17,7 @@ from weft.ops.rules import Pointwise
 from weft.passes.fold.plan import takes_doubles
 from weft.record.numbers.sym_float import SymFloat
 from weft.record.repeats.pending import PendingState, PendingStorage
-from weft.record.repeats.written import NoIteration, Target, Written, storages_kept, written_in
+from weft.record.repeats.written import NoIteration, OwnWrite, Target, Written, own_writes, storages_kept, written_in
 from weft.record.symbolic import SymbolicPayload
 from weft.support.generated import function_factory
 from weft.support.locations import Location, located
@@ -144,7 +144,7 @@ class PlannedCall(NamedTuple):
     is_tuple: bool
     mark: tuple[Any, ...]
     grad: bool
-    write: Written | None
+    write: Written | OwnWrite | None
 
     @property
     def where(self) -> Location | None:
@@ -174,7 +174,8 @@ class Iteration:
         self.iterations = [calls[i : i + period] for i in range(0, len(calls), period)]
         nodes = capture.recorder.builder.nodes
         self.nodes = range(calls[0].start, len(nodes))
-        self.writes = written_in(capture, self.iterations)
+        self.own_writes = own_writes(capture, self.iterations)
+        self.writes = written_in(capture, self.iterations, self.own_writes)
         self.aliases: set[int] = set()
         for call in calls:
             self._check(call)
@@ -245,7 +246,7 @@ class Iteration:
             (type(call.out), *((id(out._data.type), out.requires_grad) for out in call.outs))
             for call in (first, *others)
         }
-        write = None if latest.write is None else self.writes[id(latest.write.base._storage)]
+        write = self._write(latest)
         if len(kinds) != 1 or (write is None and any(out is value for out in latest.outs for value in latest.args)):
             raise NoIteration
         for value in tensors_in(latest.args) if self.writes else ():
@@ -258,7 +259,7 @@ class Iteration:
         results = range(self._count, self._count + len(latest.outs))
         if write is None:
             self.aliases.update(results if id(latest.outs[0]._storage) in self.writes else ())
-        elif write.row is not None and type(operands[1]) is not Same:
+        elif type(write) is Written and write.row is not None and type(operands[1]) is not Same:
             raise NoIteration("writes a row that is no result of the iteration")
         if row is None and any(each.row in results for each in self.writes.values()):
             raise NoIteration("writes a part that is no row of its own")
@@ -267,6 +268,12 @@ class Iteration:
             latest.op, operands, row, results, latest.outs, type(latest.out) is tuple, latest.place[:2],
             latest.grad, write,
         )
+
+    def _write(self, call: Call) -> Written | OwnWrite | None:
+        """What the next call writes."""
+        if call.write is None:
+            return None
+        return self.own_writes.get(self._count) or self.writes[id(call.write.base._storage)]
 
     def _check_memory(self, value: Tensor) -> None:
         """Raises NoIteration where the next call may not read a tensor, since iterations write what it shows: of rows
@@ -410,9 +417,10 @@ class Iteration:
             body = ["op, a = repeats.call", f"if not ({' and '.join(tests)}): return"]
             numbers = [(at, o.values) for at, o in enumerate(call.operands) if type(o) is Numbers]
             body += [f"{name(values)}.append(a[{at}])" for at, values in numbers]
-            for number, out in zip(call.results, call.outs, strict=True) if call.write is None else ():
-                body += _pending(number, out, self.histories[number], classes[number], name)
-            if call.write is not None:
+            for number, out in zip(call.results, call.outs, strict=True) if type(call.write) is not Written else ():
+                own = f"s{call.write.of}" if type(call.write) is OwnWrite else "new(Tensor)"
+                body += _pending(number, out, self.histories[number], classes[number], name, own)
+            if type(call.write) is Written:
                 row, number = call.write.row, call.results[0]
                 body.append(f"s{number} = {name(call.write.base) if row is None else f's{row}'}")
                 body.append(f"{name(call.write.storage)}.version += 1")
@@ -459,11 +467,11 @@ def _are_live(values: Sequence[Any]) -> bool:
 
 
 def _pending(
-    number: int, out: Tensor, has_history: bool, kind: type[PendingStorage], name: Callable[[Any], str]
+    number: int, out: Tensor, has_history: bool, kind: type[PendingStorage], name: Callable[[Any], str], own: str
 ) -> Iterator[str]:
-    """The lines that make a tensor of a result, which is like `out`."""
+    """The lines that make a tensor of a result, which is like `out`. own: what gives the tensor."""
     data = out._data
-    yield f"s{number}, m, d = new(Tensor), new({name(kind)}), new(Payload)"
+    yield f"s{number}, m, d = {own}, new({name(kind)}), new(Payload)"
     yield "m.iteration = n"
     yield f"d.storage, d.path, d.type, d._geometry = m, (), {name(data.type)}, {name(data.geometry())}"
     yield f"d._memo, d._generation, d.permuted = None, -1, {kind.permuted!r}"

@@ -103,11 +103,11 @@ class PendingState(AutogradState):
         return state
 
 
-def storage_class(loop: Loop, number: int, data: SymbolicPayload) -> type[PendingStorage]:
-    """The class of a result that is like `data`."""
+def storage_class(loop: Loop, number: int, data: SymbolicPayload, version: int = 0) -> type[PendingStorage]:
+    """The class of a result that is like `data`. version: how often it was written."""
     storage, is_base = data.storage, not data.path
     return type("PendingStorage", (PendingStorage,), {
-        "loop": loop, "number": number, "permuted": data.permuted,
+        "loop": loop, "number": number, "permuted": data.permuted, "version": version,
         "recorder": PendingRecorder(storage.recorder), "builder": storage.builder, "depth": storage.depth,
         "type": data.type, "geometry": data.geometry(), "order": storage.order if is_base else None,
         "is_row_major": is_base and storage.is_row_major,

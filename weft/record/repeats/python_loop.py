@@ -26,6 +26,7 @@ from weft.record.repeats.for_statement import LATE, is_item_of_loop
 from weft.record.repeats.iteration import Before, Counted, Fixed, Iteration, Numbers, PlannedCall, Row, argument_of
 from weft.record.repeats.pending import PendingStorage, make_pending, storage_class
 from weft.record.repeats.tables import Table
+from weft.record.repeats.written import Written
 from weft.record.restart import Restart
 from weft.record.symbolic import SymbolicPayload
 from weft.support.knobs import knobs
@@ -55,7 +56,8 @@ class PythonLoop:
     def __init__(self, capture: Capture, iteration: Iteration) -> None:
         self.capture, self.iteration, self.place = capture, iteration, iteration.place
         self.iterations, self.calls = iteration.recorded, 0
-        self._classes = [storage_class(self, i, out._data) for i, out in enumerate(iteration.outs)]
+        versions = {i: write.version for i, write in iteration.own_writes.items()}
+        self._classes = [storage_class(self, i, out._data, versions.get(i, 0)) for i, out in enumerate(iteration.outs)]
         # (kept: while it is taken off nothing else refers to it. No longer than that: it knows what was read)
         hook = quicken(_profile_filter)
         self._hook = hook if IS_SLOW_UNDER_PROFILE else None
@@ -244,12 +246,12 @@ class PythonLoop:
     def _calls_of(self, iteration: int, count: int) -> None:
         """The first calls of an iteration, as they are."""
         for call in self.iteration.calls[:count]:
-            if call.write is not None and call.write.row is not None:
+            if type(call.write) is Written and call.write.row is not None:
                 self._put_row(iteration, call)
             elif not self._is_row_written(call):
                 for number, out in zip(call.results, self._run_in(iteration, call), strict=True):
                     self._single[iteration, number] = out
-                if call.write is not None:
+                if type(call.write) is Written:
                     call.write.put(self.capture, self._single[iteration, call.results[0]])
 
     def _run(self, call: PlannedCall, args: tuple[Any, ...]) -> tuple[Tensor, ...]:
@@ -289,7 +291,7 @@ class PythonLoop:
                 if id(out._storage) in self.iteration.writes:
                     out._data.forget_read(taken)
                     continue
-                if out._autograd is not None:
+                if out._autograd is not None and not isinstance(out._storage, PendingStorage):  # (one that is written)
                     histories.given.pop(out._autograd.node, None)
                 make_pending(out, self._classes[i](n))
             for call in calls:
@@ -344,7 +346,7 @@ class PythonLoop:
         self._last = {(self.iterations - o.ago, o.result): out for o, out in zip(carried, outputs, strict=True)}
         self._single.update({(n, i): self._noted(i, out) for (n, i), out in self._last.items() if not self._is_view(i)})
         for call in iteration.calls:
-            if call.write is not None and call.write.row is not None:
+            if type(call.write) is Written and call.write.row is not None:
                 self._put_rows(call)
         for written in self.writes:
             if written.row is None:
@@ -368,7 +370,7 @@ class PythonLoop:
         """The write of one iteration."""
         before, modes.grad = modes.grad, call.grad
         try:
-            assert call.write is not None and call.write.row is not None
+            assert type(call.write) is Written and call.write.row is not None
             row = self._run_in(iteration, self._call_of(call.write.row))[0]
             row.copy_(self._value(iteration, call.operands[1].result))
         finally:
@@ -377,7 +379,7 @@ class PythonLoop:
     def _put_rows(self, call: PlannedCall) -> None:
         """The writes of all iterations, as one."""
         written = call.write
-        assert written is not None and written.row is not None and self._history is not None
+        assert type(written) is Written and written.row is not None and self._history is not None
         number, shown = call.results[0], self._call_of(written.row)
         assert shown.row is not None
         value, end = self._body[number]

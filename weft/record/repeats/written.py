@@ -6,7 +6,7 @@ memory has it when the loop is recorded. Until then nobody sees it: who asks for
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from weft.autograd.node import OpNode
@@ -134,6 +134,13 @@ class Written:
             self.storage.version += 1
 
 
+class OwnWrite(NamedTuple):
+    """A write of a tensor that the iteration itself has made. of: the result that it was; version: that it has then."""
+
+    of: int
+    version: int
+
+
 class AwaitedStorage(SymbolicStorage):
     """Memory that predicted iterations write: whoever asks for its value ends them."""
 
@@ -171,14 +178,50 @@ class AwaitedState(AutogradState):
         return state
 
 
-def written_in(capture: Capture, iterations: Sequence[Sequence[Call]]) -> dict[int, Written]:
-    """What iterations write, by the id of its storage. Raises NoIteration where it is another tensor in each, or is
-    written in a way that a loop cannot have."""
+def own_writes(capture: Capture, iterations: Sequence[Sequence[Call]]) -> dict[int, OwnWrite]:
+    """The writes of tensors that the iteration itself has made, by the number of the call's result. Raises NoIteration
+    where a view was made before, which shows them too, or a backward needs what was there."""
+    writes: dict[int, OwnWrite] = {}
+    each_outs = [[out for call in calls for out in call.outs] for calls in iterations]
+    written = {i for i, call in _by_result(iterations[0]) if call.write is not None}
+    number = 0
+    for calls in zip(*iterations, strict=True):
+        if calls[0].write is not None and calls[0].args[0] is calls[0].write.base:
+            of = {_first(outs, call.args[0]) for outs, call in zip(each_outs, calls, strict=True)}
+            first = of.pop()
+            if not of and first not in written:
+                earlier = each_outs[-1][:number]
+                if any(out is not calls[-1].out and out._storage is calls[-1].out._storage for out in earlier):
+                    raise NoIteration("writes what a view shows")
+                _check_type(capture, calls[-1], False)
+                writes[number] = OwnWrite(first, 1 + sum(write.of == first for write in writes.values()))
+        number += len(calls[0].outs)
+    storages = {id(outs[write.of]._storage) for outs in each_outs for write in writes.values()}
+    for saved in (s for calls in iterations for call in calls for s in kept_by(call)):
+        storage = _storage_of(saved)
+        if id(storage) in storages and saved.version != storage.version:
+            raise NoIteration("keeps for a backward what is written")
+    return writes
+
+
+def _by_result(calls: Sequence[Call]) -> Iterator[tuple[int, Call]]:
+    return enumerate(call for call in calls for _ in call.outs)
+
+
+def _first(outs: Sequence[Tensor], value: Any) -> int:
+    return next(i for i, out in enumerate(outs) if out is value)
+
+
+def written_in(
+    capture: Capture, iterations: Sequence[Sequence[Call]], own: Container[int]
+) -> dict[int, Written]:
+    """What iterations write of what was there before, by the id of its storage. own: the writes of others. Raises
+    NoIteration where it is another tensor in each, or is written in a way that a loop cannot have."""
     writes: dict[int, Written] = {}
     number = 0
     for calls in zip(*iterations, strict=True):
         begin = calls[0].write
-        if begin is not None:
+        if begin is not None and number not in own:
             if any(call.write is None or call.write.base is not begin.base for call in calls):
                 raise NoIteration("writes another tensor in each iteration")
             is_row = calls[0].args[0] is not begin.base
@@ -191,7 +234,8 @@ def written_in(capture: Capture, iterations: Sequence[Sequence[Call]]) -> dict[i
                 raise NoIteration("a value changes its type")
             written.numbers.append(number)
         number += len(calls[0].outs)
-    if writes and any(id(s) in writes for calls in iterations for call in calls for s in storages_kept(call)):
+    kept = (saved for calls in iterations for call in calls for saved in kept_by(call)) if writes else ()
+    if any(id(_storage_of(saved)) in writes for saved in kept):
         raise NoIteration("keeps for a backward what is written")
     return writes
 
@@ -223,19 +267,28 @@ def _are_like(a: TensorType, b: TensorType) -> bool:
     return a.dtype is b.dtype and same_dims(a.shape, b.shape)
 
 
-def storages_kept(call: Call) -> Iterator[Any]:
-    """The memory of what a call keeps for its backward."""
+def kept_by(call: Call) -> Iterator[SavedTensor]:
+    """What a call keeps for its backward."""
     states = [out._autograd for out in call.outs]
     nodes = [state.node for state in states if state is not None] if call.write is None else [call.write.node]
     for node in nodes:
         inner = node.inner if type(node) is CopySlices else node
         if isinstance(inner, OpNode):
-            yield from _storages(inner.saved_values)
+            yield from _saved_in(inner.saved_values)
 
 
-def _storages(saved: Any) -> Iterator[Any]:
-    if type(saved) is SavedTensor:
-        yield saved.storage if saved.leaf is None else saved.leaf._storage
-    elif type(saved) is tuple:
-        for each in saved:
-            yield from _storages(each)
+def storages_kept(call: Call) -> Iterator[Any]:
+    """The memory of what a call keeps for its backward."""
+    return map(_storage_of, kept_by(call))
+
+
+def _storage_of(saved: SavedTensor) -> Any:
+    return saved.storage if saved.leaf is None else saved.leaf._storage
+
+
+def _saved_in(values: Any) -> Iterator[SavedTensor]:
+    if type(values) is SavedTensor:
+        yield values
+    elif type(values) is tuple:
+        for each in values:
+            yield from _saved_in(each)
