@@ -30,7 +30,7 @@ from weft.programs.inner_results import CutPrograms, InnerResult, Returned
 from weft.programs.joint_record import JointRecord
 from weft.programs.kept import save
 from weft.programs.program_io import ArgumentSource, StateSource
-from weft.programs.tensor_program import Absent, GradientFunction, ProgramBackward
+from weft.programs.tensor_program import Absent, GradientFunction, ProgramBackward, Wanted
 from weft.record.capture import Capture
 from weft.record.wrappers import Desugared, resugar
 from weft.runtime.storage import root_of
@@ -357,7 +357,7 @@ class CompiledFunctionBackward(ProgramBackward):
         if not self.program.has_wrappers:
             return self._with_unfed(super().apply(grads, needs))
         self.begin(grads, needs)
-        gradients = resugar(pytree.unflatten(self.computed(grads), self.program.record.spec))
+        gradients = resugar(pytree.unflatten(self.computed(grads, needs), self.program.record.spec))
         reached = self.reached(grads)
         return self._with_unfed([g if i in reached and needs[i] else None for i, g in enumerate(gradients)])
 
@@ -370,16 +370,17 @@ class CompiledFunctionBackward(ProgramBackward):
             self.pass_on(grads)
             return grads
         self.begin(grads, needs)
-        (total,) = self.arriving(grads)
+        (total,) = self.computed(grads, needs)
+        total = total if self.reached(grads) else None
         inner = self.inner
         assert inner is not None
         return (*grads[: inner.output], total, *grads[inner.output + 1 :])
 
-    def computed(self, grads: Sequence[Any]) -> list[Any]:
+    def computed(self, grads: Sequence[Any], needs: Sequence[bool]) -> list[Any]:
         if not (modes.grad and self.program.record.gives_once):
-            return super().computed(grads)
+            return super().computed(grads, needs)
         with no_grad():
-            return list(given_once((*grads, *self.seen_again()[1]), tuple(super().computed(grads)), True))
+            return list(given_once((*grads, *self.seen_again()[1]), tuple(super().computed(grads, needs)), True))
 
     def inlined(self, grads: Sequence[Any], needs: Sequence[bool]) -> Inlined | None:
         return None if modes.grad and self.program.record.gives_once else super().inlined(grads, needs)
@@ -392,10 +393,11 @@ class CompiledFunctionBackward(ProgramBackward):
         places = iter(range(len(wanted)))
         return {e: _part(self.program.record.spec.children[e], places) for e in edges}, tuple(wanted)
 
-    def seen_again(self, absent: Absent = ()) -> tuple[GradientFunction, list[Any]]:
-        self.check_versions()
+    def seen_again(
+        self, absent: Absent = (), wanted: Wanted | None = None
+    ) -> tuple[GradientFunction, list[Any]]:
         inner = self._inner_now()
-        function, count = self.gradients.function(tuple(inner), absent), self.gradients.inputs
+        function, count = self.gradients.function(tuple(inner), absent, wanted), self.gradients.inputs
         read = [self.read[i] for i in function.read if i < count]
         inputs = [input_of(source, self.leaves, self.symbols, was) for source, was in read]
         tensors = list(inner.values())
@@ -416,8 +418,8 @@ class CompiledFunctionBackward(ProgramBackward):
         wrapped = {edge for edge, child in zip(self.edges, children, strict=False) if child.kind is not None}
         return [PlainOfWrapper.before(x) if gradient_edge(x) in wrapped else x for x in inputs]
 
-    def versions_now(self) -> list[int]:
-        return [0 if was is not None else version_of(source, self.leaves) for source, was in self.read.values()]
+    def versions_now(self) -> dict[int, int]:
+        return {i: 0 if was is not None else version_of(source, self.leaves) for i, (source, was) in self.read.items()}
 
     def _is_all_freed(self) -> bool:
         """Whether nobody can go anywhere from here without being refused."""
