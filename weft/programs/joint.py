@@ -282,6 +282,12 @@ class CompiledFunctionBackward(ProgramBackward):
             self.program.reserve_numbers()
             part.sequence = part.last_number = next(sequence_numbers)
 
+    def edges_of(self, index: int) -> tuple[Edge | None, ...]:
+        inner = self.inner
+        if inner is None:
+            return self._only(self.program.record.leads[index])
+        return self._only((index, inner.output) if index in inner.above else (index,))
+
     def leads(self, index: int, walk: engine.Walk) -> bool:
         part: Any = self
         while True:
@@ -396,6 +402,7 @@ class CompiledFunctionBackward(ProgramBackward):
     def seen_again(
         self, absent: Absent = (), wanted: Wanted | None = None
     ) -> tuple[GradientFunction, list[Any]]:
+        self._refuse_made_leaves()
         inner = self._inner_now()
         function, count = self.gradients.function(tuple(inner), absent, wanted), self.gradients.inputs
         read = [self.read[i] for i in function.read if i < count]
@@ -403,6 +410,16 @@ class CompiledFunctionBackward(ProgramBackward):
         tensors = list(inner.values())
         inputs += [tensors[i - count] for i in function.read if count <= i < function.inputs]
         return function, self._before_wrappers(inputs) if self.program.has_wrappers else inputs
+
+    def _refuse_made_leaves(self) -> None:
+        """Raises StateError where somebody has a leaf that the function made: the gradients are a function of it too,
+        and the program knows it only as what it was computed from."""
+        leaves = [edge for edge, at in zip(self.edges, self.program.record.returned, strict=False) if at is not None]
+        if any([edge is not None and getattr(edge[0], "variable", None) is not None for edge in leaves]):
+            raise StateError(
+                "create_graph=True through the backward of a compiled forward that makes a leaf and returns it: make "
+                "the leaf outside, or compile the whole step, the function that calls backward or autograd.grad"
+            )
 
     def _inner_now(self) -> dict[int, Tensor]:
         """The inner results that somebody has, and that are as the call gave them, by number."""

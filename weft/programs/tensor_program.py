@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.autograd.engine import Walk
-from weft.autograd.node import InputMetadata, Node
+from weft.autograd.node import Edge, InputMetadata, Node
 from weft.autograd.record import gradient_edge
 from weft.autograd.saved import FREED, SavedTensor
 from weft.ir.graph import Block, Graph, Operand, Value, values_in
@@ -268,6 +268,12 @@ class ProgramBackward(Node):
         """Which gradients there are, for those of the results that are there."""
         reach = self.gradients.reach
         return frozenset().union(*(reach[i] for i, g in enumerate(grads) if g is not None))
+
+    def edges_of(self, index: int) -> tuple[Edge | None, ...]:
+        return self._only(self.gradients.reach[index])
+
+    def _only(self, edges: Collection[int]) -> tuple[Edge | None, ...]:
+        return tuple([edge if i in edges else None for i, edge in enumerate(self.edges)])
 
     def is_met(self, index: int, walk: Walk) -> bool:
         mine = (self, index)

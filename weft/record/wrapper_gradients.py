@@ -27,6 +27,7 @@ class PartState(AutogradState):
     """The autograd state of an inner tensor of a leaf: its `.grad` is the inner tensor of the wrapper's."""
 
     requires_grad = True
+    is_of_part = True
 
     def __init__(self, wrapper: Tensor, name: str, gradients: dict[str, Tensor]) -> None:
         super().__init__(True)

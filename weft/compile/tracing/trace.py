@@ -64,7 +64,7 @@ from weft.record.python_call import FailsLater
 from weft.record.repeats.calls import RepeatedCalls
 from weft.record.restart import Restart
 from weft.record.tracer_leaks import leads_to
-from weft.record.wrappers import WrapperMemo, desugar, resugar
+from weft.record.wrappers import WrapperMemo, desugar, refuse_changed_attributes, resugar
 from weft.record.writes import ArgumentChange
 from weft.support import pytree
 from weft.support.asides import aside
@@ -166,6 +166,7 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
         args, kwargs = resugar((args, kwargs), memo, rebuilt)
         bound = [(slot, resugar(value, memo, rebuilt)) for slot, value in bound]
         outcome.capture.outside.note_assembled(memo.wrappers)
+    outcome.capture.outside.note_histories((*outcome.stand_ins, *memo.wrappers))
     arguments = list(paths_of((args, kwargs), stand_ins=objects_of(outcome.leaves)))  # as the call finds them
     # while Python's state is put back too: it holds the stand-ins
     with (
@@ -283,8 +284,8 @@ def _note_results(
     capture, tree = outcome.capture, result
     if outcome.assigned:
         tree = (result, assigned_values(outcome.assigned, numbers, before, kinds()))
-    if wrapper_classes or override_classes:
-        tree = desugar(tree, memo)
+    refuse_changed_attributes(memo)
+    tree = desugar(tree, memo, capture.outside.is_of_made_class)
     outcome.changes = changed_histories(outcome.stand_ins, outcome.leaves, capture.outside)
     if outcome.changes.flags:
         capture.calls.refuse_calls("requires_grad of a tensor changes")
