@@ -192,7 +192,7 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
             outcome.assigned = assignments(seen.writes, recording, arguments, bound, earlier)
             if outcome.identity is None and any(isinstance(w.target, ArgumentPlace) for w in outcome.assigned):
                 _guard_identity(recording, outcome)  # it writes into one of them
-            outcome.assigned += assigned_gradients(outcome.capture)
+            outcome.assigned += assigned_gradients(outcome)
             outcome.capture.writes.refuse_histories()
             outcome.capture.outside.refuse_hooks()
             if outcome.bound.places:
