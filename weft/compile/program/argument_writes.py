@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from weft.compile.program.container_identity import container_at
 from weft.guards import Slot
 from weft.guards.slots import Key
 from weft.record.gradients import present_grad
@@ -14,11 +15,13 @@ from weft.tensor.tensor import Tensor
 
 @dataclass(frozen=True)
 class ArgumentPlace:
-    """A place in a container among the arguments. path: the numbers of the children that lead to the container; slot:
-    the place in the one that the captured call had."""
+    """A place in a container among the arguments, or in what an object among them holds. path: the numbers of the
+    children that lead to the container; slot: the place in the one that the captured call had; within: where the object
+    holds it, or holds what it is in."""
 
     path: tuple[int, ...]
     slot: Slot
+    within: Slot | None = None
 
     @property
     def text(self) -> str:
@@ -39,6 +42,10 @@ class ArgumentPlace:
     def key(self) -> Key:
         """Equal for the same place in the captured call."""
         return self.slot.key
+
+    def container(self, tree: Any) -> Any:
+        """The container of a call. tree: of its arguments."""
+        return container_at(tree if self.within is None else self.within.get(), self.path)
 
     def put_in(self, container: Any, value: Any) -> None:
         """Write the value into the container of a call."""

@@ -168,9 +168,7 @@ class Outputs:
         assert isinstance(leaves, CallLeaves)
         if leaves.written is None:
             targets = [write.target for write in self.assigned]
-            leaves.written = [
-                container_at(leaves.tree, t.path) if isinstance(t, ArgumentPlace) else None for t in targets
-            ]
+            leaves.written = [t.container(leaves.tree) if isinstance(t, ArgumentPlace) else None for t in targets]
         return leaves.written
 
     def _spend(self, kind: type[Return], tensors: list[Any]) -> None:
