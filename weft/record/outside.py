@@ -390,6 +390,15 @@ class GuardedState:
         """These objects of tensor subclasses stand for the caller's, which enter the program as their parts."""
         self._assembled.update({id(t): t for t in objects})
 
+    def refuse_assigned(self, holders: Iterable[object]) -> None:
+        """Raises ArgumentChange for an attribute of an argument of a subclass that the function has set: what it sees
+        is another object than the caller's."""
+        for holder in holders:
+            if id(holder) in self._assembled:
+                raise ArgumentChange(
+                    f"a compiled function sets an attribute of a {type(holder).__name__} that is an argument"
+                )
+
     def note_wrapper(self, wrapper: Tensor) -> None:
         """Guard what a wrapper from outside is made of: its class's code saw that, and will not look again."""
         if id(wrapper) in self._wrappers or not is_traceable_wrapper_subclass(wrapper):

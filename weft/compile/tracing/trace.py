@@ -191,6 +191,7 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
             before = Before(arguments, held, seen.is_older, objects)
             returned = with_older(result, before, numbers)
             _take_guards(recording, outcome, seen, bound, [c for c, _ in arguments] + [c for _, c, _ in held])
+            outcome.capture.outside.refuse_assigned([write.target.holder for write in seen.writes])
             outcome.assigned = assignments(seen.writes, recording, arguments, held, earlier, objects)
             if outcome.identity is None and any(isinstance(w.target, ArgumentPlace) for w in outcome.assigned):
                 _guard_identity(recording, outcome)  # it writes into one of them
