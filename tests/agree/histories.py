@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import weft
+from weft.ops.overrides import disabled_weft_function
 from weft.support.errors import VersionError, WeftError
 from weft.utils.checkpoint import checkpoint
 
@@ -23,6 +24,8 @@ CALLS = 4
 Action = tuple[Any, ...]
 Note = tuple[str, Any]
 WRITTEN = "was written"
+# of a backward that is differentiated again: compiled, it goes by the arguments as they were (docs/differences.md)
+NOT_AGAIN = "an argument was written"
 
 # $a, $b: values of n elements; $c: the new one
 LINES = str.split(
@@ -34,7 +37,8 @@ LINES = str.split(
     "$c=$a.flip(0) | $c=weft.stack([$a,$b]);$c=$c[0]*$c[1] | $c=$a*w | $c=$a.cumsum(0)*0.3 | $c=$a*$a | "
     "$c=$a.exp()*0.1 | $c=$b.expand(2,-1)[1]*$a | $c=weft.cat([$a[1:],$b[:1]]) | "
     "$c=$a.as_subclass(Kept)*$b | $c=$a.as_subclass(Told).sin()*$b | "
-    "$c=($a.as_subclass(Told)*$b).as_subclass(weft.Tensor)",
+    "$c=($a.as_subclass(Told)*$b).as_subclass(weft.Tensor) | $c=weft.nn.Parameter($a*0.5) | "
+    "$c=weft.nn.Parameter($a.detach()+$b);$c=$c*$b | $c=($a*$b).as_subclass(Quiet)",
     sep=" | ",
 )
 MARKS = ("$a.register_hook(lambda g: None if g is None else g * 2)", "$a.retain_grad()")
@@ -158,12 +162,14 @@ class Run:
                 continue
             self.extra: list[Any] = []
             self.edge: Any = None
+            versions = self._versions()
             for action in actions:
                 before, regions = len(self.notes), self.regions
                 try:
                     self._act(*action)
                 except VersionError:  # (what is saved of what, modes choose)
-                    self.notes[before:] = [(str(action), WRITTEN)]
+                    again = versions != self._versions() and _is_differentiated_again(action)
+                    self.notes[before:] = [(str(action), NOT_AGAIN if again else WRITTEN)]
                     return self.notes
                 except WeftError:  # (how far a backward call comes before it fails, modes choose)
                     self.notes[before:] = [(str(action), "error")]
@@ -178,6 +184,9 @@ class Run:
 
     def _leaf(self, values: Any) -> Any:
         return weft.tensor(values.astype(np.float64), device=self.device).requires_grad_()
+
+    def _versions(self) -> list[int]:
+        return [tensor._version for tensor in (self.x, self.h, self.w)]
 
     def _forget_gradients(self) -> None:
         for tensor in (self.x, self.h, self.w, *self.results):
@@ -249,6 +258,7 @@ class Run:
                 self._grad(gradient, r, True, False, "second")
 
     def _grad(self, of: Any, by: Any, keeps: bool, creates: bool, what: str = "grad") -> None:
+        creates = creates and "Parameter(" not in self.program.text  # (refused: docs/differences.md)
         (gradient,) = weft.autograd.grad(
             of.sum(), by, retain_graph=keeps or creates, create_graph=creates, allow_unused=True
         )
@@ -265,6 +275,10 @@ def _frees(action: Action) -> bool:
     if action[0] in ("grad", "grad by", "inputs", "inputs by"):
         return not (action[3] or action[4])
     return action[0] == "backward" and not action[2]
+
+
+def _is_differentiated_again(action: Action) -> bool:
+    return action[0] == "second" or (action[0] in ("grad", "grad by") and action[4])
 
 
 def rules() -> dict[str, Any]:
@@ -288,11 +302,17 @@ def rules() -> dict[str, Any]:
             (a,) = ctx.saved_tensors
             return g * a, None
 
-    return {"Straight": Straight, "Sometimes": Sometimes, "Kept": Kept, "Told": Told}
+    return {"Straight": Straight, "Sometimes": Sometimes, "Kept": Kept, "Told": Told, "Quiet": Quiet}
 
 
 class Kept(weft.Tensor):
     """A subclass that every operator keeps."""
+
+
+class Quiet(weft.Tensor):
+    """A subclass that no operator keeps."""
+
+    __weft_function__ = disabled_weft_function
 
 
 class Told(weft.Tensor):
@@ -309,7 +329,9 @@ def difference(first: list[Note], second: list[Note]) -> str | None:
     if not any(what == "call" for what, _ in first) and any(what == "call" for what, _ in second):
         return f"a call is refused: {[n for n in second if n[0] == 'call']}"
     for at, ((what, a), (other, b)) in enumerate(zip(first, second, strict=False)):
-        if a is WRITTEN or (b is WRITTEN and isinstance(a, str) and a == "error"):
+        if a is WRITTEN or any([note is NOT_AGAIN for note in (a, b)]):
+            return None
+        if b is WRITTEN and isinstance(a, str) and a == "error":
             return None
         if what != other or not _same(a, b):
             return f"note {at}: {what} {a}, and {other} {b}"

@@ -3,6 +3,8 @@ flags, with calls that fail in between, as in eager mode; and no symbol stays on
 
 from __future__ import annotations
 
+import copy
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,8 @@ def agree(program: Keeping, rng: np.random.Generator, is_argument: bool = False,
     refused = 0
     for call, size in enumerate(SIZES):
         if is_argument:
-            eager, object_ = _another(eager), _another(object_)
+            holds_others = bool(rng.random() < 0.5)
+            eager, object_ = (_another(each, {} if holds_others else None) for each in (eager, object_))
         values, flag = rng.uniform(-1, 1, (size, 3)).astype(np.float32), bool(rng.random() < 0.7)
         if call in (1, 3):
             _fail(step, object_, theirs, weft.from_numpy(values.copy()), flag, "split" in options)
@@ -58,13 +61,31 @@ def agree(program: Keeping, rng: np.random.Generator, is_argument: bool = False,
     return refused
 
 
-def _another(object_: Any) -> Any:
-    """Another object of the same class that holds the same."""
+def _another(object_: Any, others: dict[int, Any] | None) -> Any:
+    """Another object of the same class that holds the same. others: by ids, the containers and objects that stand for
+    those that it holds, where it gets others of these too."""
     other = object.__new__(type(object_))
     vars(other).update(vars(object_))
-    if "store" in vars(other):  # and so do objects that it holds
-        other.store, other.stores = _another(object_.store), [_another(store) for store in object_.stores]
+    if others is not None:
+        vars(other).update({name: _renewed(value, others) for name, value in vars(other).items()})
+    elif "store" in vars(other):  # and so do objects that it holds
+        other.store, other.stores = _another(object_.store, None), [_another(each, None) for each in object_.stores]
     return other
+
+
+def _renewed(value: Any, others: dict[int, Any]) -> Any:
+    """What holds the same: containers, and objects, are others."""
+    if id(value) not in others:
+        if type(value).__name__ in ("Store", "Record"):
+            others[id(value)] = _another(value, others)
+        elif isinstance(value, tuple) and value:
+            parts = [_renewed(each, others) for each in value]
+            others[id(value)] = type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+        elif isinstance(value, (list, dict, deque)):
+            others[id(value)] = copy.copy(value)
+            for key in list(value) if isinstance(value, dict) else range(len(value)):
+                others[id(value)][key] = _renewed(value[key], others)
+    return others.get(id(value), value)
 
 
 def _fail(step: Any, object_: Any, names: Any, x: Any, flag: bool, is_split: bool) -> None:

@@ -529,6 +529,24 @@ def test_modes_change_nothing(rng: RNG) -> None:
         weft.compile(step, mode="fastest")
 
 
+def test_chunk_sizes_of_compiled_maps(rng: RNG) -> None:
+    rows: list[Any] = []
+
+    def row(x: weft.Tensor) -> weft.Tensor:
+        rows.append(x.shape)
+        return (x * x).sum() + x
+
+    def mapped(x: weft.Tensor) -> weft.Tensor:
+        return weft.vmap(row, chunk_size=2)(x)
+
+    step = weft.compile(lambda x: weft.vmap(lambda r: (r * r).sum() + r, chunk_size=2)(x))
+    before = weft.counters.captures
+    for n in (5, 6, 3):
+        x = weft.from_numpy(rng.standard_normal((n, 4)))
+        np.testing.assert_allclose(step(x).numpy(), mapped(x).numpy())
+    assert len(rows) == 3 + 3 + 2 and weft.counters.captures == before + 1
+
+
 def test_sizes_are_symbols(rng: RNG) -> None:
     double = weft.compile(lambda x: x * 2 + 1)
     weft.counters.reset()

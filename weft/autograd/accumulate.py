@@ -57,6 +57,10 @@ class AccumulateGrad(Node):
         """The leaf, or None when nobody holds it any more (the leaf keeps its node, not the other way round)."""
         return self._variable()
 
+    def belong_to(self, variable: Tensor) -> None:
+        """Let the leaf be another object over the same bytes, with the same state."""
+        self._variable = weakref.ref(variable)
+
     @property
     def has_hooks(self) -> bool:
         """Whether anybody is given the gradients."""

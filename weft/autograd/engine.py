@@ -18,7 +18,7 @@ from typing import Any
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.accumulate import accumulate as accumulate_into
 from weft.autograd.anomaly import anomaly, check_nan, describe_failure, evaluating
-from weft.autograd.dependencies import between, count_dependencies, present, runs_on_nothing
+from weft.autograd.dependencies import between, count_dependencies, nodes_behind, present, runs_on_nothing
 from weft.autograd.evaluator import Evaluator, Step
 from weft.autograd.node import Edge, Node
 from weft.autograd.ownership import is_owned, nobody_else_has
@@ -257,6 +257,7 @@ class Walk:
         # where not all do
         self.dependencies: dict[Node, int]
         self.needed: set[Node] | None = None
+        self.reached: Collection[Node] | None = None  # the nodes that it comes to, once somebody asks
         self.leading: dict[Edge, bool] = {}  # of edges to nodes that stand for many: whether what is wanted is behind
         nodes = [n for n, _ in roots]
         if wanted is None:
@@ -380,6 +381,8 @@ class Walk:
     def _compute(self, node: Node, grads: list[Any]) -> tuple[tuple[Any, ...], tuple[Edge | None, ...]]:
         """The node's gradients, none when it does not run (only captured, or nothing flows in), and its edges."""
         evaluator, hooked = self.evaluator, node.hook_tables is not None or not self.is_plain
+        if grads[0] is None and all([g is None for g in grads]) and not self._comes_to(node):
+            return (None,) * len(node.edges), node.edges
         if hooked:
             evaluator.tensor_hooks(node, grads, self)
         if self.needed is not None:
@@ -412,6 +415,13 @@ class Walk:
             out = evaluator.post_hooks(node, out, tuple(grads))
         self._let_go(node)
         return out, edges
+
+    def _comes_to(self, node: Node) -> bool:
+        """Whether a way leads to a node that nothing flows into, and not only past a node that stands for many."""
+        if self.reached is None:
+            is_passed = any([n.stands_for_many for n in self.dependencies])
+            self.reached = nodes_behind(self.roots) if is_passed else self.dependencies
+        return node in self.reached or node.stands_for_many
 
     def _let_go(self, node: Node) -> None:
         """The node has run. (A write's node that CopySlices ran may have a turn of its own still, at order two.)"""

@@ -11,7 +11,7 @@ from typing import Any
 
 from weft.autograd.accumulate import accumulator_of
 from weft.autograd.engine import current_walk
-from weft.autograd.node import RemovableHandle, add_hook, hooks_of
+from weft.autograd.node import Edge, RemovableHandle, add_hook, hooks_of
 from weft.autograd.record import arrival_edge
 from weft.ops.packet import aten
 from weft.support import seams
@@ -82,6 +82,18 @@ def keep_hooks(tensor: Tensor, kept: tuple[tuple[int, ...], ...]) -> None:
         for number in list(table or ()):
             if number not in numbers:
                 del table[number]
+
+
+def hooks_at(edge: Edge) -> tuple[int, ...]:
+    """The hooks of a tensor that is no leaf, which a node gave, by the numbers of their handles."""
+    return tuple((edge[0].tensor_hooks or {}).get(edge[1], ()))
+
+
+def keep_hooks_at(edge: Edge, kept: tuple[int, ...]) -> None:
+    """Remove those that `hooks_at` did not list then."""
+    for number in hooks_at(edge):
+        if number not in kept:
+            del edge[0].tensor_hooks[edge[1]][number]
 
 
 def _tables(tensor: Tensor) -> tuple[Any, ...]:

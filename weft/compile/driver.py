@@ -100,7 +100,7 @@ class CompiledFunction(FunctionWrapper):
                 leaves, spec = _flatten(*_desugared(*self._callers(args, kwargs), memo))
         if self.objects:
             return self._call_with_objects(args, kwargs, CallLeaves(leaves, self._callers(args, kwargs), memo), spec)
-        if (special and self.meets_wrappers) or self.asks_for_containers:
+        if self.meets_wrappers or self.asks_for_containers:
             leaves = CallLeaves(leaves, self._callers(args, kwargs), memo)
         match = self.entries.find(leaves, spec)
         if match is None:

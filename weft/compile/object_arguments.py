@@ -78,6 +78,8 @@ class ObjectArguments:
                 if kinds.holds_input(value) or value != now:
                     lift[target.key] = target
                 continue
+            if value is not now and type(value) is type(now) and pytree.is_node(value):
+                lift[target.key] = target
             before, spec = pytree.flatten(value)
             after, same_spec = pytree.flatten(now)
             if spec == same_spec and any(can_stand_in(each, kinds) for each in after):

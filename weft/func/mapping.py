@@ -28,9 +28,10 @@ def vmap(
     in_dims: the dim that is mapped over, for every argument, or one per argument;
     None for an argument (or a part of it) that all examples share.
     out_dims: where the batch goes in the outputs. randomness: "error" (a random operator is refused), "same" or
-    "different" numbers for each example. chunk_size: how many examples run at once. Arguments and outputs are pytrees
-    of tensors; what is passed by name is the same for all examples. Raises ValueProblem for in_dims and out_dims that
-    do not fit; StateError for what needs the value of one example (.item(), `if tensor`).
+    "different" numbers for each example. chunk_size: how many examples run at once (within a compiled function all of
+    them). Arguments and outputs are pytrees of tensors; what is passed by name is the same for all examples. Raises
+    ValueProblem for in_dims and out_dims that do not fit; StateError for what needs the value of one example (.item(),
+    `if tensor`).
     """
     if randomness not in RANDOMNESS:
         raise StateError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")

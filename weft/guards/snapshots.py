@@ -56,7 +56,8 @@ class Entry:
 
     def restore(self) -> None:
         """Put the value from before the call back."""
-        if self.changed():
+        is_tuple = isinstance(self.before, tuple)  # an equal one may be what stood for it in the capture
+        if (self.slot.get() is not self.before) if is_tuple else self.changed():
             self.slot.put(self.before)
 
 

@@ -248,7 +248,7 @@ class Visitor:
         kind = self.kinds.of(value)
         if kind is Kind.TUPLE or id(value) in self.reads.exempt or (kind is Kind.ARRAY and value.dtype.hasobject):
             try:
-                return value[key]
+                return dict.get(value, key, MISSING) if adds_when_read(value) else value[key]
             except (IndexError, KeyError, TypeError):
                 return MISSING
         if kind in (Kind.LIST, Kind.DICT):

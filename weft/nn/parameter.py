@@ -9,6 +9,7 @@ from weft.ops.overrides import disabled_weft_function
 from weft.support import pytree
 from weft.support.errors import ArgumentError
 from weft.tensor.dense import detached
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 # of a module, on its device
@@ -56,6 +57,8 @@ class Parameter(Tensor, metaclass=_ParameterClass):
         self._data = detached(source._data)
         self._storage = source.storage()
         self._autograd = self._view = None
+        if modes.capture is not None:
+            modes.capture.outside.note_alias(self, source)
         if requires_grad:
             self.requires_grad_()
 

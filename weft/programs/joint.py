@@ -30,7 +30,7 @@ from weft.programs.inner_results import CutPrograms, InnerResult, Returned
 from weft.programs.joint_record import JointRecord
 from weft.programs.kept import save
 from weft.programs.program_io import ArgumentSource, StateSource
-from weft.programs.tensor_program import Absent, GradientFunction, ProgramBackward
+from weft.programs.tensor_program import Absent, GradientFunction, ProgramBackward, Wanted
 from weft.record.capture import Capture
 from weft.record.wrappers import Desugared, resugar
 from weft.runtime.storage import root_of
@@ -282,6 +282,12 @@ class CompiledFunctionBackward(ProgramBackward):
             self.program.reserve_numbers()
             part.sequence = part.last_number = next(sequence_numbers)
 
+    def edges_of(self, index: int) -> tuple[Edge | None, ...]:
+        inner = self.inner
+        if inner is None:
+            return self._only(self.program.record.leads[index])
+        return self._only((index, inner.output) if index in inner.above else (index,))
+
     def leads(self, index: int, walk: engine.Walk) -> bool:
         part: Any = self
         while True:
@@ -357,7 +363,7 @@ class CompiledFunctionBackward(ProgramBackward):
         if not self.program.has_wrappers:
             return self._with_unfed(super().apply(grads, needs))
         self.begin(grads, needs)
-        gradients = resugar(pytree.unflatten(self.computed(grads), self.program.record.spec))
+        gradients = resugar(pytree.unflatten(self.computed(grads, needs), self.program.record.spec))
         reached = self.reached(grads)
         return self._with_unfed([g if i in reached and needs[i] else None for i, g in enumerate(gradients)])
 
@@ -370,16 +376,17 @@ class CompiledFunctionBackward(ProgramBackward):
             self.pass_on(grads)
             return grads
         self.begin(grads, needs)
-        (total,) = self.arriving(grads)
+        (total,) = self.computed(grads, needs)
+        total = total if self.reached(grads) else None
         inner = self.inner
         assert inner is not None
         return (*grads[: inner.output], total, *grads[inner.output + 1 :])
 
-    def computed(self, grads: Sequence[Any]) -> list[Any]:
+    def computed(self, grads: Sequence[Any], needs: Sequence[bool]) -> list[Any]:
         if not (modes.grad and self.program.record.gives_once):
-            return super().computed(grads)
+            return super().computed(grads, needs)
         with no_grad():
-            return list(given_once((*grads, *self.seen_again()[1]), tuple(super().computed(grads)), True))
+            return list(given_once((*grads, *self.seen_again()[1]), tuple(super().computed(grads, needs)), True))
 
     def inlined(self, grads: Sequence[Any], needs: Sequence[bool]) -> Inlined | None:
         return None if modes.grad and self.program.record.gives_once else super().inlined(grads, needs)
@@ -392,15 +399,27 @@ class CompiledFunctionBackward(ProgramBackward):
         places = iter(range(len(wanted)))
         return {e: _part(self.program.record.spec.children[e], places) for e in edges}, tuple(wanted)
 
-    def seen_again(self, absent: Absent = ()) -> tuple[GradientFunction, list[Any]]:
-        self.check_versions()
+    def seen_again(
+        self, absent: Absent = (), wanted: Wanted | None = None
+    ) -> tuple[GradientFunction, list[Any]]:
+        self._refuse_made_leaves()
         inner = self._inner_now()
-        function, count = self.gradients.function(tuple(inner), absent), self.gradients.inputs
+        function, count = self.gradients.function(tuple(inner), absent, wanted), self.gradients.inputs
         read = [self.read[i] for i in function.read if i < count]
         inputs = [input_of(source, self.leaves, self.symbols, was) for source, was in read]
         tensors = list(inner.values())
         inputs += [tensors[i - count] for i in function.read if count <= i < function.inputs]
         return function, self._before_wrappers(inputs) if self.program.has_wrappers else inputs
+
+    def _refuse_made_leaves(self) -> None:
+        """Raises StateError where somebody has a leaf that the function made: the gradients are a function of it too,
+        and the program knows it only as what it was computed from."""
+        leaves = [edge for edge, at in zip(self.edges, self.program.record.returned, strict=False) if at is not None]
+        if any([edge is not None and getattr(edge[0], "variable", None) is not None for edge in leaves]):
+            raise StateError(
+                "create_graph=True through the backward of a compiled forward that makes a leaf and returns it: make "
+                "the leaf outside, or compile the whole step, the function that calls backward or autograd.grad"
+            )
 
     def _inner_now(self) -> dict[int, Tensor]:
         """The inner results that somebody has, and that are as the call gave them, by number."""
@@ -416,8 +435,8 @@ class CompiledFunctionBackward(ProgramBackward):
         wrapped = {edge for edge, child in zip(self.edges, children, strict=False) if child.kind is not None}
         return [PlainOfWrapper.before(x) if gradient_edge(x) in wrapped else x for x in inputs]
 
-    def versions_now(self) -> list[int]:
-        return [0 if was is not None else version_of(source, self.leaves) for source, was in self.read.values()]
+    def versions_now(self) -> dict[int, int]:
+        return {i: 0 if was is not None else version_of(source, self.leaves) for i, (source, was) in self.read.items()}
 
     def _is_all_freed(self) -> bool:
         """Whether nobody can go anywhere from here without being refused."""

@@ -115,7 +115,7 @@ def _is_made(capture: Capture, tensor: Tensor) -> bool:
     it."""
     real = capture.outside.stand_ins.get(id(tensor))
     wants_more = real is not None and wants_own_grad(tensor) and not real.requires_grad
-    return type(tensor._data) is SymbolicPayload and (real is None or wants_more)
+    return capture.outside.is_made(tensor) or (type(tensor._data) is SymbolicPayload and wants_more)
 
 
 def record_backward(
@@ -123,10 +123,10 @@ def record_backward(
 ) -> tuple[JointRecord, list[Any]]:
     """Record the backward of `outputs` for symbolic tangents. Returns the record and the gradients' operands
     (None where there is none), behind them all of the gradients of inner results."""
-    positions = {id(results[i]): i for i in made_leaves(capture, results)}
+    positions = {id(results[i]._autograd): i for i in made_leaves(capture, results)}  # (of a class, another object)
     capture.gradients.end_at_parts(outputs)
     endings = end_at_what_is_given(outputs, capture.outside.histories)
-    primals = [p for p in _leaves_behind(outputs) if id(p) in positions or not _is_made(capture, p)]
+    primals = [p for p in _leaves_behind(outputs) if id(p._autograd) in positions or not _is_made(capture, p)]
     edges = [edge for out in outputs if (edge := gradient_edge(out)) is not None]  # (each has one)
     graphs = [nodes_behind([out._node]) for out in outputs]  # taken before the run frees them
     reached = [nodes_behind([edge]) for edge in edges]
@@ -165,7 +165,7 @@ def record_backward(
     ]
     saving = Saving(graphs, bits, receivers)
     received = [endings[id(p)][1] if id(p) in endings else p for p in receivers]
-    places, returned = [leaf_of(p, leaves) for p in received], [positions.get(id(p)) for p in received]
+    places, returned = [leaf_of(p, leaves) for p in received], [positions.get(id(p._autograd)) for p in received]
     record = JointRecord(
         outputs, received, places, returned, len(seeds), reach, leads, saving, spec, start, once, inner,
         bool(capture.evaluator.hooks or capture.evaluator.rules),

@@ -8,7 +8,7 @@ what a backward that is differentiated again computes: a TensorProgram itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.autograd.engine import Walk
-from weft.autograd.node import InputMetadata, Node
+from weft.autograd.node import Edge, InputMetadata, Node
 from weft.autograd.record import gradient_edge
 from weft.autograd.saved import FREED, SavedTensor
 from weft.ir.graph import Block, Graph, Operand, Value, values_in
@@ -43,6 +43,7 @@ from weft.types.tensor_type import FLOAT
 
 Symbols = Mapping[str, Any]
 Absent = tuple[int, ...]  # the numbers of tangents for which nothing comes in
+Wanted = tuple[int, ...]  # the numbers of gradients that somebody asks for
 ndarray = np.ndarray
 
 
@@ -71,13 +72,15 @@ class Gradients:
     def __post_init__(self) -> None:
         self.executable = make_executable(self.halves.backward, self.backend)
         self._bodies: dict[tuple[tuple[int, ...], Absent], Body | None] = {}
-        self._functions: Memo[tuple[tuple[int, ...], Absent], GradientFunction] = Memo(limits.GRADIENTS_OF_A_GRAPH)
-        self._exact: Memo[Absent, Interpreted | Compiled] = Memo(limits.GRADIENTS_OF_A_GRAPH)
+        self._functions: Memo[tuple[tuple[int, ...], Absent, Wanted | None], GradientFunction] = Memo(
+            limits.GRADIENTS_OF_A_GRAPH
+        )
+        self._exact: Memo[tuple[Absent, Wanted | None], Interpreted | Compiled] = Memo(limits.GRADIENTS_OF_A_GRAPH)
         self._whole = self._ended(dce(self._gradients()), ())
         # gradients may flow into what the values are no function of
         seen = self._seen_again(()) if any(map(leads_elsewhere, self.without.values())) else self._whole
         # which inputs (then tangents) the gradients are a function of
-        self.read = tuple(sorted({*_reads(self._whole), *_reads(seen)}))
+        self.read = tuple(sorted({*reads_of(self._whole), *reads_of(seen)}))
 
     def _gradients(self) -> Graph:
         """The gradients, and behind them the values that come in."""
@@ -106,24 +109,30 @@ class Gradients:
         # nodes are as they were noted
         return self._ended(dce(stop_gradients(self._gradients(), self.without, len(self.inner))), inner)
 
-    def function(self, inner: tuple[int, ...] = (), absent: Absent = ()) -> GradientFunction:
-        """The gradients as they are differentiated again, as a function of these inner values too, where nothing comes
-        in for some tangents."""
-        function = self._functions.get((inner, absent))
+    def function(
+        self, inner: tuple[int, ...] = (), absent: Absent = (), wanted: Wanted | None = None
+    ) -> GradientFunction:
+        """The gradients (some, or all) as they are differentiated again, as a function of these inner values too, where
+        nothing comes in for some tangents."""
+        key = inner, absent, wanted
+        function = self._functions.get(key)
         if function is None:
             graph = self._lacking(self._seen_again(inner) if self.without or inner else self._whole, absent)
-            function = self._functions[inner, absent] = GradientFunction(graph, self.tangents, self.backend)
+            graph = graph if wanted is None else _giving(graph, wanted)
+            function = self._functions[key] = GradientFunction(graph, self.tangents, self.backend)
         return function
 
     def _lacking(self, graph: Graph, absent: Absent) -> Graph:
         return without_tangents(graph, graph.params[len(graph.params) - self.tangents :], absent) if absent else graph
 
-    def exact(self, absent: Absent) -> Interpreted | Compiled:
-        """The gradients where nothing comes in for some tangents, run so that no zeros take their place in sums."""
-        program = self._exact.get(absent)
+    def exact(self, absent: Absent, wanted: Wanted | None = None) -> Interpreted | Compiled:
+        """The gradients (some, or all) where nothing comes in for some tangents, run so that no zeros take their place
+        in sums, and of what those gradients are computed from."""
+        program = self._exact.get((absent, wanted))
         if program is None:
-            program = make_executable(self._lacking(self.halves.backward, absent), self.backend)
-            self._exact[absent] = program
+            graph = self._lacking(self.halves.backward, absent)
+            program = make_executable(graph if wanted is None else _giving(graph, wanted), self.backend)
+            self._exact[absent, wanted] = program
         return program
 
     @cached_property
@@ -161,7 +170,7 @@ class GradientFunction:
 
     def __init__(self, graph: Graph, tangents: int, backend: str | None) -> None:
         self.inputs = len(graph.params) - tangents
-        self.read = _reads(graph)
+        self.read = reads_of(graph)
         params = tuple([graph.params[i] for i in self.read])
         self.graph = Graph(graph.name, Block(params, graph.nodes, graph.results), graph.env)
         self.backend = backend
@@ -188,7 +197,13 @@ class GradientFunction:
         return self._bodies[wanted]
 
 
-def _reads(graph: Graph) -> tuple[int, ...]:
+def _giving(graph: Graph, wanted: Wanted) -> Graph:
+    """A graph that gives some of its results alone."""
+    block = Block(graph.params, graph.nodes, tuple([graph.results[i] for i in wanted]))
+    return dce(Graph(graph.name, block, graph.env))
+
+
+def reads_of(graph: Graph) -> tuple[int, ...]:
     """Which of its parameters a graph reads."""
     read = {v for node in graph.walk() for v in node.reads()}
     read.update(v for r in graph.results for v in values_in(r))
@@ -226,18 +241,22 @@ class ProgramBackward(Node):
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         self.begin(grads, needs)
-        return tuple([g if wanted else None for g, wanted in zip(self.arriving(grads), needs, strict=False)])
-
-    def arriving(self, grads: Sequence[Any]) -> list[Any]:
-        """All gradients, None for those that depend on nothing that comes in."""
+        gradients = self.computed(grads, needs)
         reached = self.reached(grads)
-        return [g if i in reached else None for i, g in enumerate(self.computed(grads))]
+        return tuple([g if i in reached and needs[i] else None for i, g in enumerate(gradients)])
 
-    def computed(self, grads: Sequence[Any]) -> list[Any]:
-        """All gradients: natively, or as operators see them that record, batch or replace them."""
+    def computed(self, grads: Sequence[Any], needs: Sequence[bool]) -> list[Any]:
+        """All gradients, or None for those that depend on nothing that comes in or that nobody needs: natively, or as
+        operators see them that record, batch or replace them. Raises VersionError where something that those are
+        computed from was written since."""
         if modes.grad or modes.special is not None or not all([has_bytes(g) for g in grads]):
-            return self._again(grads)
-        return self._natively(grads)
+            return self._again(grads, needs)
+        return self._natively(grads, needs)
+
+    def _given(self, grads: Sequence[Any], needs: Sequence[bool]) -> tuple[dict[int, int | Whole], Wanted]:
+        """What there is to give for which edges, and the gradients that it is made of."""
+        reached = self.reached(grads)
+        return self.gives([i for i in range(len(self.edges)) if i in reached and needs[i]])
 
     def begin(self, grads: Sequence[Any], needs: tuple[bool, ...]) -> None:
         """A run begins, with gradients for some of the results (None for others), that gives those that are needed.
@@ -249,6 +268,12 @@ class ProgramBackward(Node):
         """Which gradients there are, for those of the results that are there."""
         reach = self.gradients.reach
         return frozenset().union(*(reach[i] for i, g in enumerate(grads) if g is not None))
+
+    def edges_of(self, index: int) -> tuple[Edge | None, ...]:
+        return self._only(self.gradients.reach[index])
+
+    def _only(self, edges: Collection[int]) -> tuple[Edge | None, ...]:
+        return tuple([edge if i in edges else None for i, edge in enumerate(self.edges)])
 
     def is_met(self, index: int, walk: Walk) -> bool:
         mine = (self, index)
@@ -285,8 +310,9 @@ class ProgramBackward(Node):
     def inlined(self, grads: Sequence[Any], needs: Sequence[bool]) -> Inlined | None:
         """The run for gradients of some results (None for others) as nodes to copy; None where it is not.
         Raises StateError once it was freed."""
-        reached = self.reached(grads)
-        edges, wanted = self.gives([i for i in range(len(self.edges)) if i in reached and needs[i]])
+        edges, wanted = self._given(grads, needs)
+        if wanted and self.saved is None:
+            raise StateError(FREED)
         absent = absent_of(grads)
         function, primals = self.seen_again(absent) if modes.grad and wanted else (None, [])
         body = None
@@ -295,8 +321,10 @@ class ProgramBackward(Node):
         if body is None or modes.special is not None or any(is_hooked(s) for s in self.saved or ()):
             return None
         self.begin(grads, tuple(needs))
-        taken = self._taken(body)
-        if function is not None:
+        if function is None:
+            taken = self._taken(body)
+        else:
+            self.check_versions([function.read[at] for at in body.reads])
             taken = [(primals[at], None) for at in body.reads if at < len(primals)]
         numbers = [int(self.symbols[name]) for name in body.symbols]
         return Inlined(body, taken, numbers, self._tangents(body, function), edges)
@@ -308,7 +336,7 @@ class ProgramBackward(Node):
     def _taken(self, body: Body) -> list[tuple[Any, SavedTensor | None]]:
         """What a body takes of the forward, and where it was saved."""
         assert self.saved is not None
-        arrays, count = self.arrays(), len(self.saved)
+        arrays, count = self.arrays(body.reads), len(self.saved)
         return [
             (
                 tensor_around(arrays[at]) if isinstance(arrays[at], ndarray) else float(arrays[at]),
@@ -326,10 +354,13 @@ class ProgramBackward(Node):
         return tuple([at - count for at in body.reads if at >= count])
 
     # ---- natively
-    def _natively(self, grads: Sequence[Any]) -> list[Tensor]:
-        tangents = [self._zeros(i) if g is None else array_of(g) for i, g in enumerate(grads)]
-        arrays = [*self.arrays(), *tangents]
+    def _natively(self, grads: Sequence[Any], needs: Sequence[bool]) -> list[Any]:
         absent, gradients = absent_of(grads), self.gradients
+        try:
+            saved = self.arrays()
+        except VersionError:  # perhaps of what only other gradients are computed from
+            return self._some_natively(grads, self._given(grads, needs)[1])
+        arrays = [*saved, *self._tangents_in(grads)]
         if absent and gradients.has_users:
             results = gradients.exact(absent).run(arrays, self.symbols)
         else:
@@ -338,17 +369,35 @@ class ProgramBackward(Node):
                 results = gradients.exact(absent).run(arrays, self.symbols)
         return [tensor_around(r) for r in without_aliases(results, arrays)]
 
-    def arrays(self) -> list[Any]:
-        """What was saved, as the backward program takes it. Raises VersionError for what was written since."""
-        assert self.saved is not None
-        return [self._unpack(s) for s in self.saved]
+    def _some_natively(self, grads: Sequence[Any], wanted: Wanted) -> list[Any]:
+        """Some gradients, of what those are computed from."""
+        program = self.gradients.exact(absent_of(grads), wanted)
+        arrays = [*self.arrays(reads_of(program.captured)), *self._tangents_in(grads)]
+        results = without_aliases(program.run(arrays, self.symbols), arrays)
+        return self._among_all(wanted, [tensor_around(r) for r in results])
 
-    def _unpack(self, saved: Any) -> Any:
+    def _among_all(self, wanted: Wanted, gradients: Sequence[Any]) -> list[Any]:
+        """Gradients of these numbers in their places among all, None for the others."""
+        places = dict(zip(wanted, gradients, strict=True))
+        return [places.get(i) for i in range(len(self.gradients.halves.backward.results))]
+
+    def arrays(self, reads: Collection[int] | None = None) -> list[Any]:
+        """What was saved, as the backward program takes it. Raises VersionError for what was written since, among those
+        that the program reads (by number; all of them, if none are named)."""
+        assert self.saved is not None
+        return [self._unpack(s, reads is None or i in reads) for i, s in enumerate(self.saved)]
+
+    def _unpack(self, saved: Any, is_read: bool) -> Any:
         if type(saved) is not tuple:
             return saved
         packed, array = saved
+        if not is_read and array is not None:
+            return array
         value = packed.unpack(self)  # checks the version
         return array_of(value) if array is None else array
+
+    def _tangents_in(self, grads: Sequence[Any]) -> list[Any]:
+        return [self._zeros(i) if g is None else array_of(g) for i, g in enumerate(grads)]
 
     def _zeros(self, i: int) -> Any:
         metadata = self.metadata_of_inputs[i]
@@ -356,29 +405,43 @@ class ProgramBackward(Node):
         return np.zeros(metadata.dims, metadata.dtype.numpy)
 
     # ---- with a history
-    def _again(self, grads: Sequence[Any]) -> list[Any]:
+    def _again(self, grads: Sequence[Any], needs: Sequence[bool]) -> list[Any]:
         """The gradients as a function of the inputs, to be differentiated again."""
-        function, primals = self.seen_again(absent_of(grads))
+        absent, wanted = absent_of(grads), None
+        function, primals = self.seen_again(absent)
+        if self._is_written(function.read):  # perhaps what only other gradients are a function of
+            wanted = self._given(grads, needs)[1]
+            function, primals = self.seen_again(absent, wanted)
+            self.check_versions(function.read)
         tangents = [tensor_around(self._zeros(i)) if grads[i] is None else grads[i] for i in function.tangents()]
-        return function([*primals, *tangents], self.symbols)
+        gradients = function([*primals, *tangents], self.symbols)
+        return gradients if wanted is None else self._among_all(wanted, gradients)
 
-    def seen_again(self, absent: Absent = ()) -> tuple[GradientFunction, list[Any]]:
-        """The gradients as they are differentiated again, where nothing comes in for some tangents, and the inputs that
-        they are a function of. Raises VersionError for those that were written since."""
-        self.check_versions()
-        function = self.gradients.function((), absent)
+    def seen_again(
+        self, absent: Absent = (), wanted: Wanted | None = None
+    ) -> tuple[GradientFunction, list[Any]]:
+        """The gradients (some, or all) as they are differentiated again, where nothing comes in for some tangents, and
+        the inputs that they are a function of."""
+        function = self.gradients.function((), absent, wanted)
         return function, [self.inputs[i] for i in function.read if i < function.inputs]
 
-    def check_versions(self) -> None:
-        """Raises VersionError where an input was written since."""
-        if self.versions_now() != self.versions:
+    def check_versions(self, reads: Collection[int]) -> None:
+        """Raises VersionError where one of these inputs (by number) was written since."""
+        if self._is_written(reads):
             raise VersionError(
                 "one of the variables needed for gradient computation has been modified by an inplace operation: a "
                 "tensor that a compiled function read was written before its backward ran with create_graph=True"
             )
-    def versions_now(self) -> list[int]:
+
+    def _is_written(self, reads: Collection[int]) -> bool:
+        now, then = self.versions_now(), self.versions
+        return now != then and any([now.get(i) != then.get(i) for i in reads])
+
+    def versions_now(self) -> dict[int, int]:
         """How often each of the inputs was written."""
-        return [0 if not isinstance(x, Tensor) or x._storage is None else x._version for x in self.inputs.values()]
+        return {
+            i: 0 if not isinstance(x, Tensor) or x._storage is None else x._version for i, x in self.inputs.items()
+        }
 
 
 def absent_of(grads: Sequence[Any]) -> Absent:

@@ -16,7 +16,6 @@ from weft.record.recorder import GraphRecorder, refusal
 from weft.record.symbolic import SymbolicPayload
 from weft.record.tensors import SymbolicTensors
 from weft.record.writes import ArgumentChange
-from weft.tensor.dense import is_dense
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import is_wrapper
@@ -104,7 +103,7 @@ class LeafGradients:
 
     def grad_of(self, tensor: Tensor) -> Tensor | None:
         """`.grad` as the function sees it; reading it before it was set guards whether there is one."""
-        if type(tensor._data) is SymbolicPayload and id(tensor) not in self.outside.stand_ins:
+        if self.outside.is_made(tensor):
             return None if tensor._autograd is None else tensor._autograd.grad
         slot = self._grad_slot(tensor)
         if slot.current is UNREAD:
@@ -131,8 +130,8 @@ class LeafGradients:
         """Set `.grad` to zero if there is one, which what follows may leave to the run. False if it is known already:
         then it is an ordinary write.
         """
-        is_outside = is_dense(tensor) or id(tensor) in self.outside.stand_ins
-        slot = self._grad_slot(tensor) if is_outside else None
+        is_plain = not is_wrapper(tensor) and not self.outside.is_made(tensor)
+        slot = self._grad_slot(tensor) if is_plain else None
         if slot is None or slot.current is not UNREAD:
             return False
         slot.zeroed = True
@@ -146,7 +145,7 @@ class LeafGradients:
 
     def set_grad(self, tensor: Tensor, value: Tensor | None) -> None:
         """`tensor.grad = value` inside the function."""
-        if type(tensor._data) is SymbolicPayload and id(tensor) not in self.outside.stand_ins:
+        if self.outside.is_made(tensor):
             tensor._state().grad = value
             return
         slot = self._grad_slot(tensor)
@@ -175,7 +174,7 @@ class LeafGradients:
                 f"backward() reaches a tensor of shape {list(variable.shape)} that was computed before the call and "
                 "has a history of its own, into which the compiled function cannot go on; use its .detach() here"
             )
-        if type(variable._data) is SymbolicPayload and id(variable) not in self.outside.stand_ins:
+        if self.outside.is_made(variable):
             state = variable._state()
             state.grad = gradient.detach() if state.grad is None else state.grad + gradient
             return

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from weft.autograd.hooks import hooks_on, keep_hooks, retain_no_more
-from weft.autograd.node import Node
-from weft.autograd.record import gradient_edge
+from weft.autograd.hooks import hooks_at, hooks_on, keep_hooks, keep_hooks_at, retain_no_more
+from weft.autograd.node import Edge, Node, sequence_numbers
+from weft.autograd.record import arrival_edge, gradient_edge
 from weft.ops import overrides
 from weft.ops.geometry import Geometry, contiguous
 from weft.ops.packet import aten
@@ -86,6 +86,9 @@ class GuardedState:
         # of detached tensors made in the function, by id: the tensor from outside
         self._sources: dict[int, Tensor] = {}
         self._hooked: dict[int, tuple[Tensor, Any, Location | None]] = {}
+        self._hooked_histories: dict[Edge, tuple[Tensor, tuple[int, ...], Location | None]] = {}
+        self._older_nodes: set[Node] = set()  # histories of arguments
+        self._begin = next(sequence_numbers)  # of nodes of the capture
         self._retaining: set[int] = set()  # the ids of those among them that kept their gradients before
         self.flags = ChangedFlags()
         self._wrappers: set[int] = set()
@@ -184,6 +187,16 @@ class GuardedState:
         """Whether the function made a tensor by detaching one from outside."""
         return id(tensor) in self._sources
 
+    def is_made(self, tensor: Tensor) -> bool:
+        """Whether the function made a tensor, of what it computed or by detaching one from outside."""
+        if type(tensor._data) is SymbolicPayload:
+            return id(tensor) not in self.stand_ins
+        return self.is_alias(tensor) and (tensor._autograd is None or not tensor._autograd.is_of_part)
+
+    def is_of_made_class(self, value: Any) -> bool:
+        """Whether the function made an object of another class than Tensor (a Parameter, say)."""
+        return isinstance(value, Tensor) and type(value) is not Tensor and self.is_made(value)
+
     def take_over(self, tensor: Tensor) -> bool:
         """Let the capture say how a detached tensor lies that the function made; False for a tensor that exists outside
         of it.
@@ -259,7 +272,7 @@ class GuardedState:
 
     def _is_for_argument(self, tensor: Tensor) -> bool:
         """Whether a tensor is what the function sees of an argument, which may be another one at each call."""
-        return id(tensor) in self.stand_ins or id(tensor) in self.wholes
+        return id(tensor) in self.stand_ins or id(tensor) in self.wholes or id(tensor) in self._assembled
 
     def _kind(self, tensor: Tensor) -> type[CaptureError]:
         """What a change of a tensor from outside is refused with: for an argument, by running the call as written."""
@@ -278,7 +291,7 @@ class GuardedState:
                 "a branch or loop body registers a hook on a tensor that was made outside of it; register it outside, "
                 "or on a tensor made in the body"
             )
-        is_outside = is_dense(tensor) or self._is_for_argument(tensor)
+        is_outside = self.is_outside(tensor) or self._is_for_argument(tensor)
         if is_outside and id(tensor) not in self._hooked:
             if tensor.retains_grad:
                 self._retaining.add(id(tensor))
@@ -287,6 +300,24 @@ class GuardedState:
             before = hooks_on(tensor)
             self._hooked[id(tensor)] = (tensor, before, user_location(3))
             self.writes.on_roll_back(lambda: keep_hooks(tensor, before))
+        if is_outside and not tensor.is_leaf:
+            self._note_hooks_of_history(tensor)
+
+    def _note_hooks_of_history(self, tensor: Tensor) -> None:
+        """A hook is about to be registered on a tensor that has a history from before the call, as which it counts for
+        others too."""
+        edge = arrival_edge(tensor)
+        if edge is None or edge in self._hooked_histories:
+            return
+        if edge[0] in self._older_nodes or edge[0].sequence < self._begin:
+            before = hooks_at(edge)
+            self._hooked_histories[edge] = (tensor, before, user_location(4))
+            self.writes.on_roll_back(lambda: keep_hooks_at(edge, before))
+
+    def note_histories(self, tensors: Iterable[Any]) -> None:
+        """What stands for arguments as the call finds them: a history that one has is older."""
+        states = [tensor._autograd for tensor in tensors if isinstance(tensor, Tensor)]
+        self._older_nodes.update([state.node for state in states if state is not None and state.node is not None])
 
     def refuse_hooks(self) -> None:
         """Raises CaptureError for a hook that the function leaves on a tensor from outside: later calls would not
@@ -300,12 +331,18 @@ class GuardedState:
                     "exists outside of it"
                 )
             if hooks_on(tensor) != before:
-                kind = ArgumentChange if self._is_for_argument(tensor) else LastingHook
-                raise kind(
-                    f"{where}: a compiled function registers a hook on a tensor of shape {list(tensor.shape)} that "
-                    "exists outside of it; later calls would not register it again. Register it outside, "
-                    "or remove it before the function ends."
-                )
+                raise self._lasting_hook(tensor, where)
+        for edge, (tensor, numbers, where) in self._hooked_histories.items():
+            if hooks_at(edge) != numbers:
+                raise self._lasting_hook(tensor, where)
+
+    def _lasting_hook(self, tensor: Tensor, where: Location | None) -> CaptureError:
+        kind = ArgumentChange if self._is_for_argument(tensor) else LastingHook
+        return kind(
+            f"{where}: a compiled function registers a hook on a tensor of shape {list(tensor.shape)} that "
+            "exists outside of it; later calls would not register it again. Register it outside, "
+            "or remove it before the function ends."
+        )
 
     def _retained_before(self, tensor: Tensor) -> bool:
         real = self.stand_ins.get(id(tensor))
@@ -352,6 +389,15 @@ class GuardedState:
     def note_assembled(self, objects: Iterable[Tensor]) -> None:
         """These objects of tensor subclasses stand for the caller's, which enter the program as their parts."""
         self._assembled.update({id(t): t for t in objects})
+
+    def refuse_assigned(self, holders: Iterable[object]) -> None:
+        """Raises ArgumentChange for an attribute of an argument of a subclass that the function has set: what it sees
+        is another object than the caller's."""
+        for holder in holders:
+            if id(holder) in self._assembled:
+                raise ArgumentChange(
+                    f"a compiled function sets an attribute of a {type(holder).__name__} that is an argument"
+                )
 
     def note_wrapper(self, wrapper: Tensor) -> None:
         """Guard what a wrapper from outside is made of: its class's code saw that, and will not look again."""

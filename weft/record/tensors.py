@@ -34,6 +34,7 @@ from weft.record.symbolic import Nodes, SymbolicPayload, SymbolicStorage
 from weft.record.writes import Writes
 from weft.support.errors import ShapeError
 from weft.tensor.dense import is_dense
+from weft.tensor.subclass import retyped
 from weft.tensor.tensor import Tensor, tensor_around
 from weft.tensor.views import view_of, views_of
 from weft.types import dtype as dt
@@ -160,6 +161,9 @@ class SymbolicTensors:
         if expanded is not None:
             out = self.run(aten.expand.default.op, (out, expanded, False))
         out._view = None
+        if type(tensor) is not Tensor:
+            self.outside.note_class(type(tensor))
+            out = retyped(out, type(tensor))
         self.outside.stand_ins[id(out)] = tensor
         self.arguments.append(out)
         self.outside.python_state.keep(out)

@@ -27,6 +27,7 @@ class PartState(AutogradState):
     """The autograd state of an inner tensor of a leaf: its `.grad` is the inner tensor of the wrapper's."""
 
     requires_grad = True
+    is_of_part = True
 
     def __init__(self, wrapper: Tensor, name: str, gradients: dict[str, Tensor]) -> None:
         super().__init__(True)
@@ -177,7 +178,6 @@ class WrapperGradients:
         elif is_wrapper(tensor):
             tensor._state().grad = value
         else:
-            self._refuse_wrapper(tensor, value)
             self.leaves.set_grad(tensor, value)
 
     def accumulate(self, variable: Tensor, gradient: Tensor) -> None:
@@ -206,24 +206,12 @@ class WrapperGradients:
         self.set_grad(variable, total)
 
     def _accumulate_wrapper(self, variable: Tensor, gradient: Tensor) -> None:
-        """A plain tensor's gradient that is a wrapper: what was there before it must be known."""
-        self._refuse_wrapper(variable, gradient)
+        """A plain tensor's gradient that is a wrapper: what was there before it must be known. It is assigned where
+        the function ends (assigned_gradients in compile/tracing/effects.py)."""
         if self.leaves.grad_of(variable) is None:
             self.leaves.set_grad(variable, gradient if modes.grad else gradient.detach())
         else:
             self.leaves.accumulate(variable, gradient)
-
-
-    def _refuse_wrapper(self, variable: Tensor, gradient: Tensor | None) -> None:
-        """A gradient that is a wrapper is assigned where the function ends (assigned_gradients in
-        compile/tracing/effects.py), to a tensor that is the same at each call. Raises ArgumentChange."""
-        if is_wrapper(gradient) and id(variable) in self.outside.stand_ins:
-            raise refusal(
-                f"the gradient of an argument of shape {list(variable.dims)} is a {type(gradient).__name__}, and a "
-                "program gives arguments plain gradients alone: the call runs as it is written. Let the function find "
-                "the tensor by itself (a closure, a global, an attribute), or make the argument a "
-                f"{type(gradient).__name__} too", kind=ArgumentChange,
-            )
 
 
 def _own_grad(tensor: Tensor) -> Tensor | None:

@@ -8,7 +8,7 @@ argument's structure guards them. Both directions are steps of autograd's histor
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from weft.autograd.accumulate import accumulator_of
@@ -18,6 +18,7 @@ from weft.autograd.record import gradient_edge
 from weft.ops.overrides import WITHOUT_CLASSES, OverrideLevel
 from weft.ops.packet import aten
 from weft.record.active import active_capture
+from weft.record.tracer_leaks import held_symbol
 from weft.record.wrapper_gradients import part_of
 from weft.record.writes import ArgumentChange
 from weft.support import pytree
@@ -93,13 +94,15 @@ def _first_part(inner: list[Any]) -> int:
     return 0
 
 
-def desugar(tree: Any, memo: WrapperMemo | None = None) -> Any:
-    """A tree with its wrappers taken apart. memo: what is one tensor there and in other trees becomes one."""
+def desugar(tree: Any, memo: WrapperMemo | None = None, has_class: Callable[[Any], bool] | None = None) -> Any:
+    """A tree with its wrappers taken apart. memo: what is one tensor there and in other trees becomes one; has_class:
+    which values are taken apart too, for the sake of their class."""
+    is_taken = is_special if has_class is None else lambda leaf: is_special(leaf) or has_class(leaf)
     leaves, _ = pytree.flatten(tree)
-    if not any(is_special(leaf) for leaf in leaves):
+    if not any(is_taken(leaf) for leaf in leaves):
         return tree
     memo = WrapperMemo() if memo is None else memo
-    return pytree.replaced(tree, lambda leaf: _desugar(leaf, memo) if is_special(leaf) else leaf)
+    return pytree.replaced(tree, lambda leaf: _desugar(leaf, memo) if is_taken(leaf) else leaf)
 
 
 def is_special(leaf: Any) -> bool:
@@ -141,9 +144,10 @@ def _are_same(inner: list[Any], others: list[Any]) -> bool:
 
 
 def _taken_apart(wrapper: Tensor, memo: WrapperMemo) -> tuple[tuple[Any, ...], list[Any]]:
-    if not is_wrapper(wrapper):
-        return (type(wrapper), None, Attributes(wrapper.__dict__), False, NO_HOOKS), [_plain(wrapper)]
     kind = type(wrapper)
+    if not is_wrapper(wrapper):
+        _refuse_values(wrapper)
+        return (kind, None, Attributes(wrapper.__dict__), False, NO_HOOKS), [_plain(wrapper)]
     if not is_traceable_wrapper_subclass(wrapper):
         raise CaptureError(
             f"a compiled function takes or returns a {kind.__name__}, which cannot be taken apart: "
@@ -152,7 +156,13 @@ def _taken_apart(wrapper: Tensor, memo: WrapperMemo) -> tuple[tuple[Any, ...], l
     names, context = inner_tensors(wrapper)
     inner = [getattr(wrapper, name) for name in names]
     edge = gradient_edge(wrapper)
-    if wrapper.retains_grad and active_capture() is not None:
+    capture = active_capture()
+    if capture is not None and edge is not None and wrapper.is_leaf and not capture.outside.is_outside(wrapper):
+        raise ArgumentChange(
+            f"a compiled function gives a {kind.__name__} that it has made a leaf, whose gradient a program has no "
+            "place for"
+        )
+    if wrapper.retains_grad and capture is not None:
         raise ArgumentChange(
             f"a compiled function takes or gives a {kind.__name__} whose gradient retain_grad() keeps, which a program "
             "gives to plain tensors alone"
@@ -235,12 +245,41 @@ class Attributes:
     __hash__ = None  # type: ignore[assignment]
 
 
+def _refuse_values(tensor: Tensor) -> None:
+    """Raises ArgumentChange for an attribute that a compiled function has computed: it would be of the capturing call.
+    """
+    if active_capture() is None:
+        return
+    for name, value in tensor.__dict__.items():
+        if held_symbol(value) is not None:
+            raise ArgumentChange(
+                f"a compiled function gives a {type(tensor).__name__} that its caller sees the attribute {name!r}, a "
+                "value of this call. Return the value beside the tensor"
+            )
+
+
+def refuse_changed_attributes(memo: WrapperMemo) -> None:
+    """Raises ArgumentChange where the function gave an attribute to an argument whose class keeps its bytes: it sees
+    another object than the caller's."""
+    for tensor in memo.wrappers:
+        desugared = memo.get(tensor)
+        if is_wrapper(tensor) or desugared is None or desugared.facts[2] == Attributes(tensor.__dict__):
+            continue
+        raise ArgumentChange(
+            f"a compiled function gives an attribute to a {type(tensor).__name__} that is an argument. Return the "
+            "value beside the tensor"
+        )
+
+
 def _plain(tensor: Tensor) -> Tensor:
     """The same tensor, history and gradient included, as one of no class in particular."""
     with OverrideLevel(WITHOUT_CLASSES):
         _keep_accumulator(tensor)
     out = tensor_around(tensor._data)
     out._storage, out._view, out._autograd = tensor.storage(), tensor._view, tensor._autograd
+    capture = active_capture()
+    if capture is not None and capture.outside.is_alias(tensor):
+        capture.outside.note_alias(out, tensor)
     return out
 
 
@@ -252,13 +291,16 @@ def _keep_accumulator(tensor: Tensor) -> None:
 
 
 def _rewrapped(plain: Tensor, kind: type[Tensor], attributes: Attributes) -> Tensor:
-    _keep_accumulator(plain)
+    capture = active_capture()
+    if capture is not None:
+        _keep_accumulator(plain)
     out: Tensor = object.__new__(kind)
     out._data, out._storage, out._view, out._autograd = plain._data, plain.storage(), plain._view, plain._autograd
     out.__dict__.update(attributes.values)
-    capture = active_capture()
     if capture is not None:
         capture.gradients.same_grad(out, plain)
+    elif out._autograd is not None and out._autograd.accumulate is not None:  # of a leaf that the call has made
+        out._autograd.accumulate.belong_to(out)
     return out
 
 

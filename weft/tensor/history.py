@@ -18,6 +18,7 @@ class AutogradState:
     node: Any = None
     index = 0
     grad: Tensor | None = None
+    is_of_part = False  # whether `grad` is a part of another tensor's: of a wrapper's
     owns_grad = False  # whether nobody has been given `grad`: its bytes may be used again
     hooks: dict[int, Callable[..., Any]] | None = None
     post_accumulate: dict[int, Callable[..., Any]] | None = None

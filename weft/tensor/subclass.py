@@ -25,6 +25,7 @@ from weft.ops.overrides import (
 )
 from weft.ops.packet import aten
 from weft.support.errors import ArgumentError, StateError
+from weft.tensor.dense import is_dense
 from weft.tensor.history import AutogradState
 from weft.tensor.legacy import construct
 from weft.tensor.modes import modes
@@ -102,6 +103,8 @@ def retyped(source: Tensor, kind: type[Tensor]) -> Any:
     out._storage, out._view = source.storage(), source._view
     state = source._autograd
     out._autograd = None
+    if modes.capture is not None and is_dense(source):
+        modes.capture.outside.note_alias(out, source)
     if state is not None:
         autograd = out._autograd = AutogradState(state.requires_grad, state.node, state.index)
         autograd.version = state.version

@@ -131,3 +131,24 @@ def test_a_list_that_grows_for_ever_is_refused_with_a_way() -> None:
         for _ in range(50):
             compiled(log, weft.ones(1))
     assert not symbols_left(*log)
+
+
+def test_an_item_that_a_defaultdict_lacks_and_nobody_reads() -> None:
+    """Python's code names an item in a branch that does not run: it was added, to arguments and in objects."""
+
+    class Holder:
+        def __init__(self, items: Any) -> None:
+            self.items = items
+
+    def step(items: Any, flag: bool, x: Any) -> Any:
+        if flag:
+            items["rare"].append(x)
+        return x * 2
+
+    compiled = weft.compile(step, backend="interpret")
+    within = weft.compile(lambda holder, flag, x: step(holder.items, flag, x), backend="interpret")
+    for flag in (False, False, True, False, True):
+        for call in (compiled, lambda items, flag, x: within(Holder(items), flag, x)):
+            items: Any = defaultdict(list)
+            assert call(items, flag, weft.ones(2)).tolist() == [2.0, 2.0]
+            assert list(items) == ["rare"] * flag

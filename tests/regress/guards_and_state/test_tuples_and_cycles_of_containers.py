@@ -129,3 +129,22 @@ def test_an_argument_that_holds_itself_is_refused_or_right(has_wrappers: bool) -
     with pytest.raises(CaptureError, match="holds itself"):
         weft.compile(lambda g: g[0] * 2)(given)
     assert weft.compile(lambda x: given[1][1][0] + x)(weft.ones(2)).tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_tuple_that_is_assigned_where_it_stands_already(way: str) -> None:
+    """What had stood for it in the capture, an equal tuple, was left there."""
+    one = weft.ones(3)
+    holder = Holder()
+    holder.now = was = Pair(one, one * 3)
+    holder.before, holder.other = [one * 2], (was, [one])
+
+    def step(x: Any) -> Any:
+        holder.now = holder.other[0]
+        holder.other = (holder.now, holder.before)
+        return x + holder.now[0]
+
+    compiled = WAYS[way](step)
+    for _ in range(3):
+        compiled(one)
+        assert holder.now is was and holder.other[0] is was and holder.other[1] is holder.before

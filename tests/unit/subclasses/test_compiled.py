@@ -396,3 +396,26 @@ def test_a_retained_gradient_of_a_result(rng: np.random.Generator) -> None:
         same(y.grad, Two(weft.ones(3), weft.ones(3)))
         y.sum().backward()
         same(y.grad, Two(weft.ones(3) * 2, weft.ones(3) * 2))
+
+
+class Counted(Scaled):
+    """One that changes its own metadata."""
+
+    def bumped(self) -> Counted:
+        self.scale += 1
+        return self
+
+    @staticmethod
+    def __tensor_unflatten__(inner: Any, context: Any, size: Any, stride: Any) -> Any:
+        return Counted(inner["q"], context)
+
+
+def test_an_argument_that_changes_its_own_metadata(rng: np.random.Generator) -> None:
+    """Capture did not settle; the call runs as it is written."""
+    compiled = weft.compile(lambda x: x.bumped() + 1)
+    for scale in (2, 2, 5):
+        q = weft.from_numpy(rng.integers(-5, 5, 3).astype(np.int8))
+        x = Counted(q, scale)
+        np.testing.assert_allclose(compiled(x).numpy(), q.numpy() * (scale + 1.0) + 1)
+        assert x.scale == scale + 1
+    assert "sets an attribute of a Counted" in compiled.misses[0]

@@ -62,3 +62,39 @@ def test_a_wrapper_with_a_plain_gradient(whole_step: bool, rng: np.random.Genera
             weft.compile(loss)(x).backward()
         assert type(x.grad) is weft.Tensor
         np.testing.assert_allclose(x.grad.numpy(), np.full((2, 3), 2.0))
+
+
+def _set_anew(w: Any, x: Two) -> Any:
+    w.grad = None
+    (w * x).square().sum().backward()
+    return w.grad
+
+
+def _trained(w: Any, x: Two) -> None:
+    (w * x).sum().backward()
+    with weft.no_grad():
+        w.sub_(w.grad.a * 0.5)
+    w.grad = None
+
+
+def _added_up(w: Any, x: Two) -> None:
+    (w * x).sum().backward()
+    (w * 3).sum().backward()
+
+
+@pytest.mark.parametrize("function", [_set_anew, _trained, _added_up])
+@pytest.mark.parametrize("is_parameter", [False, True])
+def test_the_argument_of_each_call_gets_it(is_parameter: bool, function: Any, rng: np.random.Generator) -> None:
+    """A plain leaf ran as it is written, and the gradient of another Parameter than the first went there."""
+    compiled, captures = weft.compile(function), weft.counters.captures
+    for _ in range(3):
+        values, x = rng.standard_normal((2, 3)), Two(*(t.detach() for t in drawn(rng, 2, 3)))
+        notes = []
+        for call in (function, compiled):
+            w = weft.tensor(values).requires_grad_()
+            w = weft.nn.Parameter(w) if is_parameter else w
+            out = call(w, x)
+            assert out is w.grad or out is None
+            notes.append([*([] if w.grad is None else [w.grad.a.tolist(), w.grad.b.tolist()]), w.tolist()])
+        np.testing.assert_allclose(*notes)
+    assert weft.counters.captures == captures + 1 and not compiled.misses

@@ -1,21 +1,27 @@
-"""What a function changes in the containers that it is given: a program does it in those of each call."""
+"""What a function changes in the containers that it is given, and in gradients of tensors that it is given: a program
+does it in those of each call."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
+from weft.compile.program.container_identity import container_at
 from weft.guards import Slot
 from weft.guards.slots import Key
+from weft.record.gradients import present_grad
+from weft.tensor.tensor import Tensor
 
 
 @dataclass(frozen=True)
 class ArgumentPlace:
-    """A place in a container among the arguments. path: the numbers of the children that lead to the container; slot:
-    the place in the one that the captured call had."""
+    """A place in a container among the arguments, or in what an object among them holds. path: the numbers of the
+    children that lead to the container; slot: the place in the one that the captured call had; within: where the object
+    holds it, or holds what it is in."""
 
     path: tuple[int, ...]
     slot: Slot
+    within: Slot | None = None
 
     @property
     def text(self) -> str:
@@ -37,7 +43,62 @@ class ArgumentPlace:
         """Equal for the same place in the captured call."""
         return self.slot.key
 
+    def container(self, tree: Any) -> Any:
+        """The container of a call. tree: of its arguments."""
+        return container_at(tree if self.within is None else self.within.get(), self.path)
+
     def put_in(self, container: Any, value: Any) -> None:
         """Write the value into the container of a call."""
         slot = self.slot
         type(slot)(container, slot.name, slot.text).put(value)
+
+
+class GradientPlace(Slot):
+    """`.grad` of a tensor (the holder) as a place that is assigned to."""
+
+    __slots__ = ()
+    kind = "gradient"
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> GradientPlace:
+        """That of one tensor."""
+        return cls(tensor, "grad", f".grad of a tensor of shape {list(tensor.dims)}")
+
+    def load(self) -> Any:
+        return present_grad(self.holder)
+
+    def store(self, value: Any) -> None:
+        state = self.holder._state()
+        state.grad, state.owns_grad = value, False
+
+
+@dataclass(frozen=True)
+class ArgumentGradient:
+    """`.grad` of an argument. leaf: its number; slot: the place in the tensor that the captured call had."""
+
+    leaf: int
+    slot: GradientPlace
+
+    @property
+    def text(self) -> str:
+        """How messages say it."""
+        return self.slot.text
+
+    @property
+    def name(self) -> Any:
+        """Which of the tensor's places it is."""
+        return self.slot.name
+
+    @property
+    def holder(self) -> object:
+        """The tensor of the captured call."""
+        return self.slot.holder
+
+    @property
+    def key(self) -> Key:
+        """Equal for the same place in the captured call."""
+        return self.slot.key
+
+    def put_for(self, leaves: list[Any], value: Any) -> None:
+        """Write the value into the tensor of a call."""
+        GradientPlace.of(leaves[self.leaf]).put(value)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from weft.compile.program.call_leaves import CallLeaves, memo_of
+from weft.compile.program.call_leaves import CallLeaves, memo_of, objects_of
 from weft.guards.slots import Slot
 from weft.guards.values import is_list_of_numbers
 from weft.ops.overrides import override_classes
@@ -37,14 +37,18 @@ class BoundState:
     """The bound places of a program. given: how many leaves the arguments have."""
 
     def __init__(self, slots: Iterable[Slot], leaves: list[Any]) -> None:
-        """The places among `slots` that hold tensors, lists of numbers, or objects that have stand-ins, now; what they
-        hold is added to `leaves`, those of the arguments."""
+        """The places among `slots` that hold tensors, lists of numbers, or objects that have stand-ins, now, and those
+        of such objects that hold containers; what they hold is added to `leaves`, those of the arguments."""
         self.given = len(leaves)
         self.places: list[BoundPlace] = []
         for slot in slots:
             held, spec = pytree.flatten(value_of(slot, leaves))
             has_objects = stand_in_within(held, slot, leaves)
-            if has_objects or any(isinstance(leaf, Tensor) for leaf in held) or is_list_of_numbers(slot.get()):
+            is_inner = spec.kind is not None and id(slot.holder) in objects_of(leaves)  # (which the program writes)
+            if (
+                has_objects or is_inner or any(isinstance(leaf, Tensor) for leaf in held)
+                or is_list_of_numbers(slot.get())
+            ):
                 self.places.append(BoundPlace(slot, spec, len(leaves), len(leaves) + len(held)))
                 leaves += held
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.autograd.views import follow
 from weft.compile.program.again import Again, joined
-from weft.compile.program.argument_writes import ArgumentPlace
+from weft.compile.program.argument_writes import ArgumentGradient, ArgumentPlace
 from weft.compile.program.call_leaves import CallLeaves, memo_of
 from weft.compile.program.call_plan import Symbols, number_of, target_of
 from weft.compile.program.container_identity import container_at
@@ -155,6 +155,8 @@ class Outputs:
             target = self.assigned[at].target
             if isinstance(target, ArgumentPlace):
                 target.put_in(self._written(leaves)[at], values[at])
+            elif isinstance(target, ArgumentGradient):
+                target.put_for(leaves, values[at])
             else:
                 target.put(values[at])
             kept_up.append(self.assigned[at])
@@ -166,9 +168,7 @@ class Outputs:
         assert isinstance(leaves, CallLeaves)
         if leaves.written is None:
             targets = [write.target for write in self.assigned]
-            leaves.written = [
-                container_at(leaves.tree, t.path) if isinstance(t, ArgumentPlace) else None for t in targets
-            ]
+            leaves.written = [t.container(leaves.tree) if isinstance(t, ArgumentPlace) else None for t in targets]
         return leaves.written
 
     def _spend(self, kind: type[Return], tensors: list[Any]) -> None:

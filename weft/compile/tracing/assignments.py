@@ -7,18 +7,18 @@ view of one, another assigned value or the value that was there before. It is pu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from weft import guards
 from weft.compile.assumptions import Recording
 from weft.compile.program.argument_writes import ArgumentPlace
+from weft.compile.program.container_identity import is_empty_tuple
 from weft.compile.tracing.returned_containers import (
     Before,
-    Bound,
     ContainerWalk,
+    Held,
     Older,
-    containers_in,
     identical_in,
 )
 from weft.guards.kinds import Kind, Kinds
@@ -36,29 +36,37 @@ _PLAIN = frozenset({Kind.SCALAR, Kind.SYMBOL, Kind.CLASS, Kind.NAMESPACE})
 
 def assignments(
     writes: Iterable[guards.NumberWrite | guards.ObjectWrite], recording: Recording,
-    arguments: Iterable[tuple[Any, tuple[int, ...]]], bound: Bound, earlier: Mapping[int, Any],
+    arguments: Iterable[tuple[Any, tuple[int, ...]]], held: Held, earlier: Mapping[int, Any],
+    objects: Container[int],
 ) -> list[guards.ObjectWrite]:
     """The writes that are results of the program; those of numbers have a way of their own, but for numbers in
     arguments. arguments: their containers, with the ways that lead there; earlier: by identity, the containers for
-    which others stand in bound places, with the place.
+    which others stand in bound places, with the place; objects: the ids of stand-ins for objects among the arguments,
+    in whose containers a program writes as in arguments.
 
     Raises Restart where a place that the function writes must be an input first, CaptureError for a container that
     grows without end.
     """
     lifted = recording.assumptions.lifted
-    own = {id(container): path for container, path in arguments if pytree.is_node(container)}
-    inside = {**earlier, **{id(c): slot.key for slot, value in bound for c in containers_in(value)}}
+    own: dict[int, tuple[tuple[int, ...], guards.Slot | None]] = {
+        id(container): (path, slot)
+        for slot, container, path in held
+        if id(slot.holder) in objects and pytree.is_node(container) and not is_empty_tuple(container)
+    }
+    own |= {id(container): (path, None) for container, path in arguments if pytree.is_node(container)}
+    inside = {**earlier, **{id(container): slot.key for slot, container, _ in held if pytree.is_node(container)}}
     results, lift, identical = [], {}, set()
     for write in writes:
         target = write.target
         if id(target.holder) in own:
-            path = own[id(target.holder)]
+            path, within = own[id(target.holder)]
             if isinstance(write, guards.ObjectWrite) and type(target) in (guards.ContentSlot, EndSlot):
                 added = len(write.value) - (0 if write.old is None else len(write.old))
                 if added > 0:
                     length = len(target.holder) - added
-                    _note_growth(write, length, recording.lengths.setdefault(("argument", path), {}))
-            results.append(guards.ObjectWrite(ArgumentPlace(path, target), write.old, write.value, write.where))
+                    place = "argument", path, within and within.key
+                    _note_growth(write, length, recording.lengths.setdefault(place, {}))
+            results.append(guards.ObjectWrite(ArgumentPlace(path, target, within), write.old, write.value, write.where))
         elif id(target.holder) in inside:
             identical.add(inside[id(target.holder)])
         elif isinstance(write, guards.ObjectWrite):

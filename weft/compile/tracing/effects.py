@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from weft import guards
+from weft.compile.program.argument_writes import ArgumentGradient, GradientPlace
 from weft.compile.tracing.outcome import Outcome
 from weft.programs.joint_record import unfinished
 from weft.programs.program_io import (
@@ -19,8 +20,6 @@ from weft.programs.program_io import (
     NumberWrite,
     StateSource,
 )
-from weft.record.capture import Capture
-from weft.record.gradients import present_grad
 from weft.record.numbers.sym_float import SymFloat, is_live, operand_of
 from weft.record.symbolic import SymbolicPayload, SymbolicStorage
 from weft.record.writes import ArgumentChange
@@ -96,29 +95,18 @@ def gradient_effects(outcome: Outcome) -> list[GradEffect]:
     return effects
 
 
-class _GradientPlace(guards.Slot):
-    """`.grad` of a tensor from outside (the holder), as a place that is assigned to."""
-
-    __slots__ = ()
-    kind = "gradient"
-
-    def load(self) -> Any:
-        return present_grad(self.holder)
-
-    def store(self, value: Any) -> None:
-        state = self.holder._state()
-        state.grad, state.owns_grad = value, False
-
-
-def assigned_gradients(capture: Capture) -> list[guards.ObjectWrite]:
+def assigned_gradients(outcome: Outcome) -> list[guards.ObjectWrite]:
     """Gradients that are wrappers: the program gives their inner tensors, which are put together at each call."""
-    return [
-        guards.ObjectWrite(
-            _GradientPlace(slot.tensor, "grad", f".grad of a tensor of shape {list(slot.tensor.dims)}"), None,
-            slot.current, user_location() or Location("", 0),
-        )
-        for slot in capture.leaf_gradients.slots.values() if slot.is_changed() and is_wrapper(slot.current)
-    ]
+    gradients = outcome.capture.leaf_gradients
+    writes = []
+    for slot in gradients.slots.values():
+        if slot.is_changed() and is_wrapper(slot.current):
+            real = gradients.real(slot.tensor)
+            leaf, place = outcome.leaf_of(real), GradientPlace.of(real)
+            target = place if leaf is None else ArgumentGradient(leaf, place)
+            where = user_location() or Location("", 0)
+            writes.append(guards.ObjectWrite(target, None, slot.current, where))
+    return writes
 
 
 def fill_sources(outcome: Outcome) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.dependencies import nodes_within
+from weft.autograd.hooks import NO_HOOKS, hooks_on
 from weft.autograd.node import Node, OpNode
 from weft.compile.tracing.outcome import Outcome
 from weft.compile.tracing.returned_containers import Callers, Older
@@ -96,6 +97,7 @@ def note_returns(outcome: Outcome, result: Any) -> None:
                 returns.append((_return(outcome, gradient, stand_ins, positions), at))
                 carriers.append(gradient)
             outcome.gradients.append((i, at))
+    _refuse_hooks(outcome, carriers)
     outcome.returns, outcome.carriers, outcome.retained = returns, carriers, _retained(outcome, tensors)
 
 
@@ -113,10 +115,7 @@ def _retained(outcome: Outcome, tensors: list[Any]) -> list[int]:
 
 def _is_own(outcome: Outcome, tensor: Any) -> bool:
     """Whether a tensor is one that the function made."""
-    return (
-        isinstance(tensor, Tensor) and type(tensor._data) is SymbolicPayload
-        and id(tensor) not in outcome.capture.outside.stand_ins
-    )
+    return isinstance(tensor, Tensor) and outcome.capture.outside.is_made(tensor)
 
 
 def _refuse_attributes(outcome: Outcome, results: Sequence[Any], stand_ins: Sequence[Any]) -> None:
@@ -134,6 +133,15 @@ def _refuse_attributes(outcome: Outcome, results: Sequence[Any], stand_ins: Sequ
             raise ArgumentChange(
                 f"a compiled function gives the attribute {changed[0]!r} to a tensor of shape {list(tensor.shape)} "
                 "that its caller sees; a program makes tensors without attributes. Return the value beside the tensor"
+            )
+
+
+def _refuse_hooks(outcome: Outcome, carriers: Sequence[Any]) -> None:
+    """Raises ArgumentChange where a leaf that the function has made leaves it with hooks."""
+    for tensor in carriers:
+        if _is_own(outcome, tensor) and wants_own_grad(tensor) and hooks_on(tensor) != NO_HOOKS:
+            raise ArgumentChange(
+                f"a compiled function leaves a hook on a leaf of shape {list(tensor.shape)} that it has made"
             )
 
 

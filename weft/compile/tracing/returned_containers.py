@@ -8,7 +8,7 @@ from typing import Any
 
 from weft import guards
 from weft.compile.program.again import Again, count, is_numbered
-from weft.compile.program.container_identity import is_empty_tuple, paths_of
+from weft.compile.program.container_identity import is_empty_tuple
 from weft.record.numbers.sym_float import SymFloat
 from weft.record.restart import Restart
 from weft.record.tracer_leaks import held_symbol
@@ -20,8 +20,9 @@ from weft.support.reachable import reachable
 from weft.tensor.tensor import Tensor
 from weft.types.sym import SymInt
 
-# places in Python state, and what stands in for their values while the function is captured
-Bound = Sequence[tuple[guards.Slot, Any]]
+# what bound places of Python's state hold when the call begins: the place, each container and stand-in of an object
+# there, and the numbers of the children that lead to it
+Held = Sequence[tuple[guards.Slot, Any, tuple[int, ...]]]
 
 
 class Older:
@@ -65,7 +66,7 @@ class Before:
     that are bound, and what else the function has come upon."""
 
     def __init__(
-        self, arguments: Iterable[tuple[Any, tuple[int, ...]]], bound: Bound, is_older: Callable[[object], bool],
+        self, arguments: Iterable[tuple[Any, tuple[int, ...]]], held: Held, is_older: Callable[[object], bool],
         stand_ins: Container[int],
     ) -> None:
         """arguments: the containers, and stand-ins of objects, each with the way that led to it when the call began;
@@ -73,12 +74,11 @@ class Before:
         self.is_older = is_older
         self.callers = callers_in(arguments)
         self.inputs: dict[int, Any] = {}
-        for slot, value in bound:
-            for container, path in paths_of(value, stand_ins=stand_ins):
-                is_tuple = isinstance(container, tuple) and not is_empty_tuple(container)
-                if is_tuple or id(container) in stand_ins:
-                    self.callers.setdefault(id(container), Callers(path, slot))
-                self.inputs[id(container)] = slot.key
+        for slot, container, path in held:
+            is_inner = isinstance(container, tuple) or id(slot.holder) in stand_ins
+            if (is_inner and not is_empty_tuple(container)) or id(container) in stand_ins:
+                self.callers.setdefault(id(container), Callers(path, slot))
+            self.inputs[id(container)] = slot.key
 
 
 def plain_key(key: Any) -> Any:

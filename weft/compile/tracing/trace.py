@@ -64,7 +64,7 @@ from weft.record.python_call import FailsLater
 from weft.record.repeats.calls import RepeatedCalls
 from weft.record.restart import Restart
 from weft.record.tracer_leaks import leads_to
-from weft.record.wrappers import WrapperMemo, desugar, resugar
+from weft.record.wrappers import WrapperMemo, desugar, refuse_changed_attributes, resugar
 from weft.record.writes import ArgumentChange
 from weft.support import pytree
 from weft.support.asides import aside
@@ -166,7 +166,10 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
         args, kwargs = resugar((args, kwargs), memo, rebuilt)
         bound = [(slot, resugar(value, memo, rebuilt)) for slot, value in bound]
         outcome.capture.outside.note_assembled(memo.wrappers)
-    arguments = list(paths_of((args, kwargs), stand_ins=objects_of(outcome.leaves)))  # as the call finds them
+    outcome.capture.outside.note_histories((*outcome.stand_ins, *memo.wrappers))
+    objects = objects_of(outcome.leaves)
+    arguments = list(paths_of((args, kwargs), stand_ins=objects))  # as the call finds them
+    held = [(slot, *each) for slot, value in bound for each in paths_of(value, stand_ins=objects)]
     # while Python's state is put back too: it holds the stand-ins
     with (
         lifted_in(recording.function, recording.assumptions.symbolic_codes),
@@ -185,13 +188,14 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
             outcome.capture.recorder.raise_swallowed()
             outcome.capture.python_state.settle_taken()
             numbers: dict[Any, int] = {}
-            before = Before(arguments, bound, seen.is_older, objects_of(outcome.leaves))
+            before = Before(arguments, held, seen.is_older, objects)
             returned = with_older(result, before, numbers)
-            _take_guards(recording, outcome, seen, bound, [container for container, _ in arguments])
-            outcome.assigned = assignments(seen.writes, recording, arguments, bound, earlier)
+            _take_guards(recording, outcome, seen, bound, [c for c, _ in arguments] + [c for _, c, _ in held])
+            outcome.capture.outside.refuse_assigned([write.target.holder for write in seen.writes])
+            outcome.assigned = assignments(seen.writes, recording, arguments, held, earlier, objects)
             if outcome.identity is None and any(isinstance(w.target, ArgumentPlace) for w in outcome.assigned):
                 _guard_identity(recording, outcome)  # it writes into one of them
-            outcome.assigned += assigned_gradients(outcome.capture)
+            outcome.assigned += assigned_gradients(outcome)
             outcome.capture.writes.refuse_histories()
             outcome.capture.outside.refuse_hooks()
             if outcome.bound.places:
@@ -229,19 +233,18 @@ def _keys(spec: pytree.TreeSpec) -> Iterator[Any]:
 
 
 def _take_guards(
-    recording: Recording, outcome: Outcome, seen: guards.Observation, bound: Bound, arguments: list[Any]
+    recording: Recording, outcome: Outcome, seen: guards.Observation, bound: Bound, outer: list[Any]
 ) -> None:
-    """The guards on Python state. arguments: containers that the function was given, which are no state. Raises Restart
-    where an argument turns out to be reached otherwise too."""
+    """The guards on Python state. outer: containers that arguments and bound places held, which are no state. Raises
+    Restart where an argument turns out to be reached otherwise too."""
     outcome.capture.leaf_gradients.read_zeroed()
     outcome.checks = seen.guards
     held = {slot.key for slot, value in bound if pytree.is_node(value)}
     if held and seen.asks_id:  # perhaps for that of one of them, for which another one stands
         raise Restart(identical=held)
     if bound or seen.writes:
-        containers = [c for _, value in bound for c in containers_in(value)]
-        own = [c for c in arguments if pytree.is_node(c)]
-        outcome.checks = seen.guards.without([slot for slot, _ in bound], [*containers, *own])
+        containers = [container for container in outer if pytree.is_node(container)]
+        outcome.checks = seen.guards.without([slot for slot, _ in bound], containers)
     if seen.asks_id and objects_of(outcome.leaves):
         raise ObjectCounts(f"{recording.name} calls id() or hash()")
     if seen.asks_identity and outcome.pattern:
@@ -283,8 +286,8 @@ def _note_results(
     capture, tree = outcome.capture, result
     if outcome.assigned:
         tree = (result, assigned_values(outcome.assigned, numbers, before, kinds()))
-    if wrapper_classes or override_classes:
-        tree = desugar(tree, memo)
+    refuse_changed_attributes(memo)
+    tree = desugar(tree, memo, capture.outside.is_of_made_class)
     outcome.changes = changed_histories(outcome.stand_ins, outcome.leaves, capture.outside)
     if outcome.changes.flags:
         capture.calls.refuse_calls("requires_grad of a tensor changes")

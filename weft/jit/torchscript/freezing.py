@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from weft.ir import graph as core
@@ -15,6 +15,7 @@ from weft.jit.program import Program
 from weft.jit.script.marks import prepared
 from weft.jit.torchscript.files.modules import LoadedModule, loaded_module
 from weft.jit.torchscript.inlining import inlined
+from weft.nn.modules.module import Module
 from weft.passes.dce import dce
 from weft.passes.rebuild import rebuild
 from weft.passes.scripted.constants import propagate_constants
@@ -24,6 +25,7 @@ from weft.passes.scripted.memory import Memory
 from weft.passes.scripted.peephole import peephole
 from weft.passes.scripted.tuples import lower_tuples
 from weft.support.errors import ArgumentError, StateError
+from weft.support.reachable import reachable
 from weft.tensor.tensor import Tensor
 from weft.types.tensor_type import ClassType, DictType, ListType, TupleType, Type, class_of
 
@@ -187,7 +189,20 @@ def _copied(held: Any) -> Any:
     """What an attribute has, apart from the Module that it was taken from, and without gradients of its own."""
     if isinstance(held, Tensor):
         return held.detach().clone()
-    return copy.deepcopy(held).requires_grad_(False) if isinstance(held, ScriptModule) else held
+    if not isinstance(held, ScriptModule):
+        return held
+    computed = [v for v in reachable([held], _parts) if isinstance(v, Tensor) and not v.is_leaf]
+    values = {id(tensor): tensor.detach().clone() for tensor in computed}  # (what hooks keep: weight_norm, say)
+    return copy.deepcopy(held, values).requires_grad_(False)
+
+
+def _parts(held: Any) -> Iterable[Any]:
+    """What an object holds that a deep copy of it copies too."""
+    if isinstance(held, dict):
+        return held.values()
+    if isinstance(held, (list, tuple)):
+        return held
+    return getattr(held, "__dict__", {}).values() if isinstance(held, (ScriptModule, Module)) else ()
 
 
 def _is_call(node: Node) -> bool:
