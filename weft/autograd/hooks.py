@@ -106,15 +106,21 @@ def _retain(tensor: Tensor, _: Any) -> None:
     state.retains_grad = True
     # The node must not keep the tensor alive; what has its state has its gradient (a subclass's object over its bytes).
     reference = weakref.ref(state)
+    is_inside = _is_of_a_level(tensor)
 
     def keep(gradient: Tensor) -> None:
         kept = reference()
-        if kept is not None:
+        if kept is not None and (is_inside or not _is_of_a_level(gradient)):  # not one for each of a batch of seeds
             kept.grad = aten.clone(gradient) if kept.grad is None else kept.grad + gradient
 
     if node.retain_hooks is None:
         node.retain_hooks = {}
     node.retain_hooks[index] = keep
+
+
+def _is_of_a_level(tensor: Tensor) -> bool:
+    """Whether a tensor is one of a transform that runs, and means nothing after it."""
+    return hasattr(tensor._data, "level")
 
 
 def retain_no_more(tensor: Tensor) -> None:
