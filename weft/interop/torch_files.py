@@ -182,8 +182,8 @@ class TorchReader(PickleReader):
         """A tensor with attributes. One of a subclass is refused: its class is not in the file."""
         if kind is not Tensor:
             raise ParseError(f"load: the file holds a {excerpt(getattr(kind, 'name', str(kind)))}, no plain tensor")
-        made = function(*arguments) if callable(function) else self._call(function, arguments)
-        return _with_attributes(made, state)
+        tensor = function(*arguments) if callable(function) else self._call(function, arguments)
+        return _with_attributes(tensor, state)
 
 
 def _with_attributes(tensor: T, state: Any) -> T:
