@@ -182,7 +182,7 @@ class TorchReader(PickleReader):
         """A tensor with attributes. One of a subclass is refused: its class is not in the file."""
         if kind is not Tensor:
             raise ParseError(f"load: the file holds a {excerpt(getattr(kind, 'name', str(kind)))}, no plain tensor")
-        tensor = function(*arguments) if callable(function) else self._call(function, arguments)
+        tensor: Tensor = function(*arguments) if callable(function) else self._call(function, arguments)
         return _with_attributes(tensor, state)
 
 

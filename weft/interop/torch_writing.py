@@ -78,7 +78,7 @@ class _Pickler(pickle._Pickler):  # the one in Python: it writes names that are 
         """How tensors and their facts are made again by PyTorch; all else as pickle has it."""
         kind = type(obj)
         if issubclass(kind, Parameter):
-            parts = (self._plain(obj), obj.requires_grad, OrderedDict())
+            parts: tuple[Any, ...] = (self._plain(obj), obj.requires_grad, OrderedDict())
             return (_PARAMETER_WITH_STATE, (*parts, vars(obj))) if vars(obj) else (_PARAMETER, parts)
         if issubclass(kind, Tensor):
             if kind is not Tensor:

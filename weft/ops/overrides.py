@@ -65,7 +65,7 @@ def _handler_for(value: Any) -> Any:
     """The handler that an object has by its class: what its __getattr__ answers is that of what it stands for."""
     kind = type(value)
     held = (vars(owner)[name] for name in (NAME, PYTORCHS) for owner in kind.__mro__ if name in vars(owner))
-    handler = next((h for h in held if h is not None), None)
+    handler: Any = next((h for h in held if h is not None), None)
     return handler.__get__(value, kind) if hasattr(handler, "__get__") else handler
 
 
