@@ -350,7 +350,7 @@ def in_newer_order(
         ):
             names = scales[: len(numbers)]
             words = f"give {' and '.join(names)} behind the tensors, by name"
-            warn(f"{name}: this order of arguments is deprecated; {words}")
+            warn(f"This overload of {name} is deprecated: {words}")
             return tensors, {**dict(zip(names, numbers, strict=True)), **kwargs}
     return None
 
