@@ -385,7 +385,7 @@ def _of_tools() -> Iterator[NamedModule]:
         f"_size_{kind}_t": "weft.type_names:_size" for kind in (
             "1", "2", "3", "4", "5", "6", "any", *(f"{n}_opt" for n in ("any", "2", "3")),
         )
-    })
+    } | {f"_ratio_{kind}_t": "weft.type_names:_ratio" for kind in ("2", "3", "any")})
 
 
 def _over_devices() -> Iterator[NamedModule]:

@@ -20,6 +20,7 @@ _int, _float, _bool, _complex, _str, _bytes = (
 )
 _layout = _formats.layout
 _size = Size | list[int] | tuple[int, ...]
+_ratio = float | tuple[float, ...]
 _symsize = _size  # where sizes are symbols, they pass for ints
 _TensorOrTensors = Tensor | Sequence[Tensor]
 _Number = (int, float, bool)  # for isinstance

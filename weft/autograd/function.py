@@ -350,7 +350,10 @@ def given_once(args: tuple[Any, ...], outputs: tuple[Any, ...], records: bool) -
     if hasattr(level, "grad_outside"):
         lower = level.lower(outputs)
         below = level.down(given_once, level.lower(args), lower, level.grad_outside)
-        outputs = tuple([o if a is b else level.wrap(b) for o, a, b in zip(outputs, lower, below, strict=True)])
+        outputs = tuple([
+            o if a is b else level.wrap(b) if level.owns(o) else b
+            for o, a, b in zip(outputs, lower, below, strict=True)
+        ])
     if not records or not any(isinstance(a, Tensor) and a.requires_grad for a in args):
         return outputs
     node = Error(tuple([gradient_edge(a) for a in args if isinstance(a, Tensor)]))

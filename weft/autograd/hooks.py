@@ -116,17 +116,30 @@ def _retain(tensor: Tensor, _: Any) -> None:
     node, index = edge
     state = tensor._state()
     state.retains_grad = True
+    is_inside = _is_of_a_level(tensor)
     # The node must not keep the tensor alive; what has its state has its gradient (a subclass's object over its bytes).
     reference = weakref.ref(state)
 
     def keep(gradient: Tensor) -> None:
         kept = reference()
         if kept is not None:
-            kept.grad = aten.clone(gradient) if kept.grad is None else kept.grad + gradient
+            kept.grad = _added(kept.grad, gradient, is_inside)
 
     if node.retain_hooks is None:
         node.retain_hooks = {}
     node.retain_hooks[index] = keep
+
+
+def _added(kept: Tensor | None, gradient: Tensor, is_inside: bool) -> Tensor | None:
+    """What a tensor retains then; gradients for a batch of seeds are none of a tensor that is outside of the batch."""
+    if _is_of_a_level(gradient) and not is_inside:
+        return kept
+    return aten.clone(gradient) if kept is None else kept + gradient
+
+
+def _is_of_a_level(tensor: Tensor) -> bool:
+    """Whether a tensor is one of a transform that runs, and means nothing after it."""
+    return hasattr(tensor._data, "level")
 
 
 def retain_no_more(tensor: Tensor) -> None:

@@ -14,7 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -117,6 +117,9 @@ class Archive:
                 )
 
 
+T = TypeVar("T", bound=Tensor)
+
+
 class TorchReader(PickleReader):
     """The meanings of PyTorch's globals. `folder` has the bytes of the storages."""
 
@@ -127,11 +130,14 @@ class TorchReader(PickleReader):
         self.calls.update({
             "torch._utils._rebuild_tensor_v2": self._tensor, "torch._utils._rebuild_tensor": self._tensor,
             "torch._utils._rebuild_parameter": self._parameter,
-            "torch._utils._rebuild_parameter_with_state": self._parameter, "torch.Size": _size, "torch.device": _device,
+            "torch._utils._rebuild_parameter_with_state": self._parameter_with_state, "torch.Size": _size,
+            "torch.device": _device, "torch._tensor._rebuild_from_type_v2": self._tensor_with_state,
         })
 
     def constant(self, name: str) -> Any:
-        """dtypes stand for themselves."""
+        """dtypes stand for themselves, and the class of tensors."""
+        if name in ("torch.Tensor", "torch._tensor.Tensor"):
+            return Tensor
         if name.startswith("torch."):
             try:
                 return dt.by_name(name[6:])
@@ -168,6 +174,26 @@ class TorchReader(PickleReader):
 
     def _parameter(self, data: Tensor, requires_grad: bool = True, *rest: Any) -> Parameter:
         return Parameter(data, requires_grad=bool(requires_grad))
+
+    def _parameter_with_state(self, data: Tensor, requires_grad: bool, hooks: Any, state: Any) -> Parameter:
+        return _with_attributes(self._parameter(data, requires_grad), state)
+
+    def _tensor_with_state(self, function: Any, kind: Any, arguments: tuple[Any, ...], state: Any) -> Tensor:
+        """A tensor with attributes. One of a subclass is refused: its class is not in the file."""
+        if kind is not Tensor:
+            raise ParseError(f"load: the file holds a {excerpt(getattr(kind, 'name', str(kind)))}, no plain tensor")
+        tensor: Tensor = function(*arguments) if callable(function) else self._call(function, arguments)
+        return _with_attributes(tensor, state)
+
+
+def _with_attributes(tensor: T, state: Any) -> T:
+    """The attributes of a tensor's that a program put there: none that tensors have."""
+    state = state[0] if isinstance(state, tuple) and state else state  # (the second part is for slots)
+    for name, value in state.items() if isinstance(state, dict) else ():
+        if not isinstance(name, str) or hasattr(type(tensor), name):
+            raise ParseError(f"load: the file gives a tensor another {excerpt(str(name))}")
+        setattr(tensor, name, value)
+    return tensor
 
 
 def _size(dims: Any) -> Size:

@@ -55,6 +55,8 @@ def _name(module: str, name: str) -> _Named:
 
 _TENSOR = _name("torch._utils", "_rebuild_tensor_v2")
 _PARAMETER = _name("torch._utils", "_rebuild_parameter")
+_PARAMETER_WITH_STATE = _name("torch._utils", "_rebuild_parameter_with_state")
+_WITH_STATE, _TENSOR_CLASS = _name("torch._tensor", "_rebuild_from_type_v2"), _name("torch", "Tensor")
 
 
 class _Pickler(pickle._Pickler):  # the one in Python: it writes names that are not there
@@ -76,11 +78,14 @@ class _Pickler(pickle._Pickler):  # the one in Python: it writes names that are 
         """How tensors and their facts are made again by PyTorch; all else as pickle has it."""
         kind = type(obj)
         if issubclass(kind, Parameter):
-            return _PARAMETER, (self._plain(obj), obj.requires_grad, OrderedDict())
+            parts: tuple[Any, ...] = (self._plain(obj), obj.requires_grad, OrderedDict())
+            return (_PARAMETER_WITH_STATE, (*parts, vars(obj))) if vars(obj) else (_PARAMETER, parts)
         if issubclass(kind, Tensor):
             if kind is not Tensor:
                 raise ArgumentError(f"save: a {kind.__name__} is no plain tensor; save what it is made of")
-            return self._rebuilt(obj)
+            function, parts = self._rebuilt(obj)
+            attributes = vars(obj)
+            return (_WITH_STATE, (function, _TENSOR_CLASS, parts, attributes)) if attributes else (function, parts)
         if kind is Size:
             return _name("torch", "Size"), (tuple(obj),)
         if kind is Device:

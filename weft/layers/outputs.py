@@ -18,6 +18,8 @@ from weft.types import promotion
 def into(name: str, takes: Out, result: Any, out: Any, args: tuple[Any, ...]) -> Any:
     """Write a result, or several, into `out`. Returns the outputs, named as the results are."""
     if not isinstance(out, (tuple, list)):
+        if isinstance(result, (tuple, list)):
+            raise ArgumentError(f"{name}: expected {len(result)} tensors as out=, got one")
         return write_out(name, takes, result, out, args)
     if len(out) != len(result):
         raise ArgumentError(f"{name}: expected {len(result)} tensors as out=, got {len(out)}")

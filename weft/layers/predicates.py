@@ -123,7 +123,10 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
         raise ArgumentError(f"unravel_index(): expected 'indices' to be integer dtype, but got {flat.dtype}")
     if isinstance(shape, Tensor):
         shape = shape.tolist()
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    sizes: tuple[Any, ...] = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    wrong = [n for n in sizes if isinstance(n, (float, complex, str, list, tuple)) or n is None]
+    if wrong:
+        raise ArgumentError(f"unravel_index(): expected 'shape' to be int or sequence of ints, got one of {wrong[0]!r}")
     if any(n < 0 for n in sizes):
         raise ValueProblem(f"unravel_index(): 'shape' cannot have negative values, but got {sizes}")
     flat = flat.long()

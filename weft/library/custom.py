@@ -80,6 +80,12 @@ class CustomOpDef:
         """`weft.ops.namespace.name.default`."""
         return self._user_operator.overload
 
+    def __copy__(self) -> CustomOpDef:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> CustomOpDef:
+        return self
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the operator."""
         return self._user_operator.overload(*args, **kwargs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from weft.ops.op import Op
 from weft.ops.schema import Argument
 from weft.support.errors import ArgumentError, DTypeError, UnheldDTypeError
+from weft.support.warn import warn
 from weft.types import dtype as dt
 from weft.types.dims import Expr
 from weft.types.sym import SymInt
@@ -322,3 +323,38 @@ def _spread(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
     if i < 0 or len(args) <= i or not all(isinstance(a, (int, SymInt, Expr, np.integer)) for a in args[i:]):
         raise Mismatch("not a list of integers")
     return (*args[:i], tuple(args[i:]))
+
+
+# ---- the older order of arguments: numbers before the tensors that they scale, `x.add_(0.5, y)` and
+# `addmm(beta, x, alpha, a, b)`, as PyTorch still takes it, with a warning
+_AS_NUMBERS = ("__weft_number__", "__weft_integer__")  # what classes have whose objects stand for numbers
+_NUMBERS = ("Scalar", "float", "int")
+
+
+def in_newer_order(
+    name: str, overloads: Sequence[Op], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """A call whose numbers stand among its tensors with the numbers by name, in the order in which the schema has
+    them; None for what is no such call: of an operator of tensors alone, whose numbers are all given by name.
+    """
+    tensors = tuple(a for a in args if is_tensor_class(type(a)))
+    numbers = [a for a in args if not is_tensor_class(type(a))]
+    if not all(map(_scales_by, numbers)):
+        return None
+    for op in overloads:
+        positional = [a for a in op.schema.arguments if not a.keyword_only]
+        scales = [a.name for a in op.schema.arguments if a.keyword_only and a.kind in _NUMBERS and not a.is_list]
+        if (
+            0 < len(numbers) <= len(scales) and len(positional) == len(tensors) > 1
+            and all(a.is_tensor and not a.is_list for a in positional) and not any(s in kwargs for s in scales)
+        ):
+            names = scales[: len(numbers)]
+            words = f"give {' and '.join(names)} behind the tensors, by name"
+            warn(f"This overload of {name} is deprecated: {words}")
+            return tensors, {**dict(zip(names, numbers, strict=True)), **kwargs}
+    return None
+
+
+def _scales_by(value: Any) -> bool:
+    kind = type(value)
+    return issubclass(kind, (int, float, complex)) or any(map(partial(hasattr, kind), _AS_NUMBERS))

@@ -16,6 +16,7 @@ from weft.ops.bind import Mismatch
 from weft.ops.op import Op
 from weft.ops.route import Route, call, route_of
 from weft.ops.schema import Argument
+from weft.support.errors import ArgumentError
 from weft.support.generated import FunctionWriter
 
 Convert = Callable[[Any], Any]
@@ -139,7 +140,13 @@ class Calls:
             raise overrides.FirstOverride(
                 f"{self.name}(): operators take tensors, and an argument has {overrides.NAME}; call weft.{self.name}"
             )
-        op, bound = binding.bind_any(self.name, self.overloads, args, kwargs)
+        try:
+            op, bound = binding.bind_any(self.name, self.overloads, args, kwargs)
+        except ArgumentError:
+            newer = binding.in_newer_order(self.name, self.overloads, args, kwargs)
+            if newer is None:
+                raise
+            return self.resolve(*newer)
         route = None
         if key not in self.signatures and not overrides.is_mode_on():
             form = _signature(self.overloads, op, args, kwargs)

@@ -16,7 +16,7 @@ import numpy as np
 from weft.ops.geometry import Geometry, contiguous_strides, outside_storage
 from weft.ops.layout import Operand, ordered
 from weft.ops.op import Op
-from weft.ops.rules import normalize_dims
+from weft.ops.rules import reduction_axes
 from weft.ops.scalar_numpy import NUMPY
 from weft.ops.sums import reducer
 from weft.support import limits
@@ -170,7 +170,7 @@ def _reduction(op: Op, args: tuple[Any, ...]) -> Function:
     combine = op.reduce.combine
     if combine in ("argmax", "argmin"):
         return lambda v: arg_reduce(combine, v, dim, keepdim)
-    axes = normalize_dims(op.base, dim, x.ndim) if x.ndim else ()
+    axes = reduction_axes(op, dim, x.ndim) if x.ndim else ()
     target = result.dtype.numpy
     reduce = reducer(combine, axes, dt.compute_dtype(result.dtype).numpy, keepdim)
 

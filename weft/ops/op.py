@@ -53,10 +53,12 @@ class Reduce:
     combine: "sum", "prod", "max", "min", "any", "all", "argmax", "argmin".
     Arguments by name in the schema: `dim` (int, int list or None for all), `keepdim` (optional). The result's dtype
     comes from the type rule; operands are cast to it first (argmax and argmin excepted). Empty reductions of max, min,
-    argmax, argmin are refused by the type rule.
+    argmax, argmin are refused by the type rule. empty_is_none: whether an empty list of dims means none of them, as
+    PyTorch has it for any and all, in place of all of them.
     """
 
     combine: str
+    empty_is_none: bool = False
 
     def neutral(self, dim: Any) -> Any:
         """What changes nothing where it is added along `dim`; None where anything does."""

@@ -56,9 +56,17 @@ def disabled_weft_function(func: Any, types: Any, args: Any = (), kwargs: Any = 
 
 
 def handler_of(owner: Any) -> Any:
-    """The handler that a class, or an object by its class, has under either name; None for others."""
+    """The handler that a class has under either name; None for others."""
     handler = getattr(owner, NAME, None)
     return getattr(owner, PYTORCHS, None) if handler is None else handler
+
+
+def _handler_for(value: Any) -> Any:
+    """The handler that an object has by its class: what its __getattr__ answers is that of what it stands for."""
+    kind = type(value)
+    held = (vars(owner)[name] for name in (NAME, PYTORCHS) for owner in kind.__mro__ if name in vars(owner))
+    handler: Any = next((h for h in held if h is not None), None)
+    return handler.__get__(value, kind) if hasattr(handler, "__get__") else handler
 
 
 def takes_over(kind: type) -> bool:
@@ -165,7 +173,7 @@ def handle(
         if out is not NotImplemented:
             return out
     for value in asked:
-        out = handler_of(value)(func, types, args, keywords)
+        out = _handler_for(value)(func, types, args, keywords)
         if out is not NotImplemented:
             return out
     name = f"weft.{getattr(func, '__name__', func)}"

@@ -46,6 +46,13 @@ class Packet:
                 return overload_of(op)
         raise AttributeError(f"{self.__name__} has no overload {overload!r}")
 
+    def __copy__(self) -> Packet:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Packet:
+        # An operator is one: a copy of a Module that holds it holds it too.
+        return self
+
     def __repr__(self) -> str:
         return f"<operator {self.__name__}>"
 

@@ -133,6 +133,13 @@ def normalize_dims(name: str, dims: int | Sequence[int] | None, ndim: int) -> tu
     return tuple(out)
 
 
+def reduction_axes(op: Any, dim: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
+    """The dims that a reduction goes over: those named; all, or none, where the list is empty."""
+    if op.reduce.empty_is_none and isinstance(dim, (tuple, list)) and not dim:
+        return ()
+    return normalize_dims(op.base, dim, ndim)
+
+
 def reduced_dims(dims: Dims, axes: Sequence[int], keepdim: bool) -> Dims:
     """Dims after reducing `axes`."""
     if not dims:

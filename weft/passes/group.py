@@ -16,7 +16,7 @@ from functools import lru_cache
 from weft.ir.graph import Node, Operand, Value, values_in
 from weft.ops.compute import reduce_arguments
 from weft.ops.op import Op
-from weft.ops.rules import normalize_dims
+from weft.ops.rules import reduction_axes
 from weft.passes.alias import dims_of, dims_of_type, dtype_of
 from weft.passes.effects import KEPT
 from weft.support import limits
@@ -172,7 +172,7 @@ class Group:
             axis_map = self.trailing.of(source.type)
         if axis_map is None or self.is_cross_row(source):
             return False
-        over = normalize_dims(node.op.base, dim, len(axis_map)) if axis_map else ()
+        over = reduction_axes(node.op, dim, len(axis_map)) if axis_map else ()
         if any(axis < 0 and not is_one(size) for axis, size in zip(axis_map, dims_of(source), strict=True)):
             return False  # repeated along a dim: the group holds one copy of it
         is_row = keepdim or len(over) < len(axis_map)  # one row only: its readers will want the result in the same pass

@@ -42,6 +42,8 @@ class record_function:
     While nobody profiles it does nothing.
     """
 
+    __weft_names_block__ = True  # for scripted programs
+
     def __init__(self, name: str, args: str | None = None) -> None:
         self.name, self.args = name, args
         self._begins: list[int] = []

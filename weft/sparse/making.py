@@ -6,6 +6,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+from weft.ops.overrides import overridable
 from weft.ops.packet import aten
 from weft.sparse.history import compressed_of, converted, make, sparse_of, values_of
 from weft.sparse.pattern import Pattern, expanded
@@ -102,6 +103,7 @@ def _finished(out: SparseTensor, requires_grad: bool) -> SparseTensor:
     return out.requires_grad_() if requires_grad else out  # type: ignore[return-value]
 
 
+@overridable
 def sparse_coo_tensor(
     indices: Any = None, values: Any = None, size: Any = None, *, dtype: Any = None, device: Any = None,
     pin_memory: bool = False, requires_grad: bool = False, check_invariants: bool | None = None,
@@ -185,6 +187,7 @@ def _check_bounds(index: Tensor, dims: tuple[Any, ...]) -> None:
             )
 
 
+@overridable
 def sparse_compressed_tensor(
     compressed_indices: Any, plain_indices: Any, values: Any, size: Any = None, *, dtype: Any = None,
     layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
@@ -267,6 +270,7 @@ def _check_compressed(pattern: Pattern, values: Tensor) -> None:
             )
 
 
+@overridable
 def sparse_csr_tensor(
     crow_indices: Any, col_indices: Any, values: Any, size: Any = None, **options: Any
 ) -> SparseTensor:
@@ -276,6 +280,7 @@ def sparse_csr_tensor(
     )
 
 
+@overridable
 def sparse_csc_tensor(
     ccol_indices: Any, row_indices: Any, values: Any, size: Any = None, **options: Any
 ) -> SparseTensor:

@@ -208,6 +208,8 @@ class Tensor(Questions, Conversions):
     def grad(self) -> None:
         self.grad = None
 
+    _grad = grad  # its other name in PyTorch, which programs write to
+
     def _check_grad(self, value: Any) -> None:
         if not isinstance(value, Tensor):
             raise ArgumentError(

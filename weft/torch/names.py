@@ -21,6 +21,11 @@ ATTRIBUTES: dict[str, str] = {
 # of other modules
 ATTRIBUTES_OF: dict[str, dict[str, str]] = {
     "jit": {"_fork": "weft.jit:fork", "_wait": "weft.jit:wait"},  # their names before they had public ones
+    "nn.functional": {"grad": "weft.nn:grad"},
+    "optim.optimizer": {
+        name: f"weft.optim.step_hooks:{name}"
+        for name in ("register_optimizer_step_pre_hook", "register_optimizer_step_post_hook")
+    },
     "serialization": {"load": "weft.torch.files:load", "save": "weft.torch.files:save"},
 }
 # where PyTorch says that a class of the module torch stands, if not in torch

@@ -161,3 +161,25 @@ for size in (2, 3, 2):
 assert branching.is_whole and step.is_whole and "1 program" in repr(step) and "2 program" in repr(branching)
 assert "value" in message(RuntimeError, "from __main__ import whole; whole(torch.ones(1))")
 assert torch.compile(step, disable=True) is step and torch.compile(branching, backend="eager") is branching
+
+# names that programs import from where PyTorch has them
+from torch.nn.common_types import _ratio_2_t, _ratio_any_t, _size_2_t  # noqa: E402, F401
+from torch.nn.functional import grad as conv_grads  # noqa: E402
+from torch.optim.optimizer import (  # noqa: E402
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+assert conv_grads.conv2d_input is torch.nn.grad.conv2d_input
+called: list[str] = []
+parameter = torch.nn.Parameter(torch.ones(1))
+parameter.grad = torch.ones(1)
+handles = [
+    register_optimizer_step_pre_hook(lambda *rest: called.append("before")),
+    register_optimizer_step_post_hook(lambda *rest: called.append("after")),
+]
+for _ in range(2):
+    torch.optim.SGD([parameter], lr=0.1).step()
+    for handle in handles:
+        handle.remove()
+assert called == ["before", "after"]

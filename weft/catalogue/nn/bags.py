@@ -11,12 +11,14 @@ from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text, same_dims
 from weft.support.errors import DTypeError, ShapeError, Unsupported, ValueProblem
+from weft.support.warn import warn
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
 from weft.types.dims import Dim
 
 _MODES = ("sum", "mean", "max")
+_INDICES = (dt.int64, dt.int32)
 
 
 def _check(
@@ -24,7 +26,7 @@ def _check(
 ) -> None:
     if weight.ndim != 2:
         raise ShapeError("'weight' must be 2-D")
-    if input.dtype not in (dt.int64, dt.int32):
+    if input.dtype not in _INDICES:
         raise DTypeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; "
             f"but got {input.dtype} instead"
@@ -83,6 +85,10 @@ def _embedding_bag(
     input: Any, weight: Any, offsets: Any, max_norm: Any, norm_type: Any, scale_grad_by_freq: bool, mode: str,
     sparse: bool, per_sample_weights: Any, include_last_offset: bool, padding_idx: int | None,
 ) -> Any:
+    if input.dtype.is_floating_point and weight.dtype in _INDICES:
+        warn("Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
+             "deprecated, and should now be `embedding_bag(input, weight, ...)`.")
+        input, weight = weight, input
     _check(input, weight, offsets, mode, scale_grad_by_freq, sparse, per_sample_weights)
     if padding_idx is not None:
         if shape_env.less(padding_idx, -weight.dims[0]) or not shape_env.less(padding_idx, weight.dims[0]):

@@ -143,7 +143,10 @@ def _sampled(input: Any, grid: Any, mode: str, padding_mode: str, corners: bool)
         return _cubic(image, places, sizes, padding_mode, corners)
     places = [_padded(p, size, padding_mode, corners) for p, size in zip(places, sizes, strict=True)]
     if mode == "nearest":
-        return _picked(image, [aten.round(p) for p in places], sizes)
+        rounded = [aten.round(p) for p in places]
+        picked = _picked(image, rounded, sizes)
+        # the gradient of the grid is zero, not absent
+        return picked + aten.unsqueeze(aten.nan_to_num(rounded[0]), 1) * 0 if grid.requires_grad else picked
     return _linear(image, places, sizes)
 
 

@@ -13,7 +13,7 @@ from weft.ops.layout import LIKE_IMAGES
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
-from weft.support.errors import ShapeError, Unsupported, ValueProblem
+from weft.support.errors import ArgumentError, ShapeError, Unsupported, ValueProblem
 from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
@@ -88,6 +88,12 @@ def _sizes(
                 "Input and output must have the same number of spatial dimensions, but got input with spatial "
                 f"dimensions of {dims_text(input.dims[2:])} and output size of {sizes}."
             )
+        if any(_is_no_size(s) for s in sizes):
+            raise ArgumentError(
+                "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got size "
+                f"with types {[type(s).__name__ for s in sizes]}"
+            )
+        sizes = [int(s) if hasattr(s, "dtype") else s for s in sizes]  # a tensor of one integer is taken for it
         _check_positive(input, sizes)
         return sizes, [None] * rank
     factors = list(scale_factor) if isinstance(scale_factor, (list, tuple)) else [scale_factor] * rank
@@ -96,6 +102,10 @@ def _sizes(
     sizes = [_scaled(d, f) for d, f in zip(input.dims[2:], factors, strict=True)]
     _check_positive(input, sizes)
     return sizes, [None if recompute else f for f in factors]
+
+
+def _is_no_size(size: Any) -> bool:
+    return isinstance(size, (float, bool, str)) or getattr(getattr(size, "dtype", None), "is_floating_point", False)
 
 
 def _check_positive(input: Any, sizes: Sequence[Dim]) -> None:

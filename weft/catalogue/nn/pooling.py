@@ -220,6 +220,8 @@ def adaptive_average(rank: int, input: Any, output_size: Any) -> Any:
     wanted = (output_size,) * rank if isinstance(output_size, int) else tuple(output_size)
     if len(wanted) != rank:
         raise ShapeError(f"adaptive_avg_pool{rank}d: output_size must be {rank} ints, got {list(wanted)}")
+    if any(isinstance(count, int) and count < 0 for count in wanted):
+        raise ShapeError(f"adaptive_avg_pool{rank}d: elements of output_size must not be negative, got {list(wanted)}")
     empty = [i for i in range(input.ndim - rank, input.ndim) if shape_env.is_zero(input.dims[i])]
     if empty and any(count != 1 for count in wanted):  # (the mean of nothing is NaN)
         raise ShapeError(
@@ -240,7 +242,9 @@ def _means(x: Any, dim: int, count: Dim) -> Any:
     """Means along a dim: window j has the elements from floor(j size / count) up to ceil((j + 1) size / count). Each
     reads its own elements alone, so that NaN and inf stay within it."""
     size = x.dims[dim]
-    if isinstance(size, int) and isinstance(count, int) and count and size % count == 0:  # (symbols are not asked)
+    if isinstance(count, int) and count == 0:
+        return aten.narrow(x, dim, 0, 0)
+    if isinstance(size, int) and isinstance(count, int) and size % count == 0:  # (symbols are not asked)
         parts = aten.reshape(x, (*x.dims[:dim], count, size // count, *x.dims[dim + 1 :]))
         return aten.mean(parts, dim + 1)
     j = aten.arange(count)

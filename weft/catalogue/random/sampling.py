@@ -115,7 +115,11 @@ def _scaled_normal(size: Dims, mean: Any, std: Any, dtype: DType, generator: Any
 def _exponential(self: Any, lambd: Any, generator: Any) -> Any:
     if isinstance(lambd, float) and not lambd > 0:
         raise StateError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
-    return aten.log1p(-uniform_values(self.dims, self.dtype, generator)) / -lambd
+    if not self.dtype.is_floating_point:
+        raise NotForDType(f'"exponential_" not implemented for {self.dtype}; it takes floating point tensors')
+    # a uniform number of 8 or 11 bits would end the tail early, and be 0 too often
+    precision = dt.float64 if self.dtype is dt.float64 else dt.float32
+    return aten._to_copy(aten.log1p(-uniform_values(self.dims, precision, generator)) / -lambd, dtype=self.dtype)
 
 
 fills(
@@ -123,12 +127,28 @@ fills(
     _scaled_uniform,
 )
 define(
+    "aten::_drawn(Tensor self) -> Tensor",
+    "Random numbers; the gradient of the parameters that they were drawn with is zero.",
+    type=lambda self: self,
+    decompose=lambda self: aten.clone(self),
+    vjp={"self": lambda g: aten.zeros_like(g)},
+    public=(),
+    node="NormalBackward0",
+)
+
+
+def _normal(mean: Any, std: Any, generator: Any) -> Any:
+    like = std if isinstance(mean, (int, float)) else mean
+    dims = like.dims if isinstance(std, (int, float)) or like is std else (mean + std).dims
+    return aten._drawn(_scaled_normal(dims, mean, std, like.dtype, generator))
+
+
+define(
     "aten::normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
     "Normal random numbers with the means and standard deviations of two tensors.",
-    type=lambda mean, std, generator: add.type(mean, std, 1),  # type: ignore[misc]
-    decompose=lambda mean, std, generator: aten.randn((
-        mean + std
-    ).dims, dtype=mean.dtype, generator=generator) * std + mean,
+    type=lambda mean, std, generator: tensor_type(
+        mean.dtype, add.type(mean, std, 1).dims, mean.device),  # type: ignore[misc]
+    decompose=_normal,
     effect="random",
     public=("weft",),
 )
@@ -136,7 +156,7 @@ define(
     "aten::normal.Tensor_float(Tensor mean, float std=1.0, *, Generator? generator=None) -> Tensor",
     "Normal random numbers with the means of a tensor and one standard deviation.",
     type=lambda mean, std, generator: mean,
-    decompose=lambda mean, std, generator: _scaled_normal(mean.dims, mean, std, mean.dtype, generator),
+    decompose=_normal,
     effect="random",
     public=("weft",),
 )
@@ -144,7 +164,7 @@ define(
     "aten::normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor",
     "Normal random numbers with one mean and the standard deviations of a tensor.",
     type=lambda mean, std, generator: std,
-    decompose=lambda mean, std, generator: _scaled_normal(std.dims, mean, std, std.dtype, generator),
+    decompose=_normal,
     effect="random",
     public=("weft",),
 )

@@ -246,12 +246,15 @@ def _logcumsumexp(x: Array, dim: int) -> Array:
         return x.copy()
     if x.dtype.kind != "c":
         return np.logaddexp.accumulate(x.astype(np.float64), axis=dim).astype(x.dtype)
-    out = np.array(x)
+    is_nan, nothing, nan = np.isnan(x), x.real == -np.inf, complex(np.nan, np.nan)
+    out = np.where(is_nan, nan, np.where(nothing, x.dtype.type(-np.inf), x)).astype(x.dtype)  # (nothing has no angle)
     rows = np.moveaxis(out, dim, 0)
     for i in range(1, len(rows)):  # the angle goes on from the greater's, as in logaddexp
-        is_less = rows[i - 1].real < rows[i].real
-        small, great = np.where(is_less, rows[i - 1], rows[i]), np.where(is_less, rows[i], rows[i - 1])
-        rows[i] = np.log1p(np.exp(small - great)) + great
+        before, this = rows[i - 1], rows[i]
+        is_less = before.real < this.real
+        small, great = np.where(is_less, before, this), np.where(is_less, this, before)
+        sums = np.where(great.real == -np.inf, great, np.log1p(np.exp(small - great)) + great)
+        rows[i] = np.where(np.isnan(before) | np.isnan(this), nan, sums)
     return out
 
 

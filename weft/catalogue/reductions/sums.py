@@ -168,9 +168,16 @@ prod = define(
 
 
 # ---- questions
+def _is_empty(dim: Axes) -> bool:
+    return isinstance(dim, (tuple, list)) and not dim
+
+
 def _answer_type(name: str) -> Callable[..., TensorType]:
     def rule(self: TensorType, dim: Axes, keepdim: bool) -> TensorType:
-        return reduced_type(name, self, dim, keepdim, dt.uint8 if self.dtype is dt.uint8 else dt.bool_)
+        dtype = dt.uint8 if self.dtype is dt.uint8 else dt.bool_
+        if _is_empty(dim) and self.is_complete:
+            return tensor_type(dtype, self.shape, self.device)
+        return reduced_type(name, self, dim, keepdim, dtype)
 
     return rule
 
@@ -178,14 +185,16 @@ def _answer_type(name: str) -> Callable[..., TensorType]:
 def _question(name: str, words: str, reference: Callable[..., Any]) -> Op:
     return define(
         f"aten::{name}(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor",
-        f"Whether {words} along `dim` (all dims when None) is true (not 0).",
+        f"Whether {words} along `dim` (all dims when None, none of them when ()) is true (not 0).",
         type=_answer_type(name),
-        reduce=Reduce(name),
+        reduce=Reduce(name, empty_is_none=True),
         vjp=NOT_DIFFERENTIABLE,
         out=True,
         number_first=True,
         numbers_alone=True,
-        reference=lambda x, dim, keepdim: reference(x, axis=numpy_axes(x, dim), keepdims=keepdim),
+        reference=lambda x, dim, keepdim: reference(
+            x, axis=() if _is_empty(dim) else numpy_axes(x, dim), keepdims=keepdim
+        ),
     )
 
 

@@ -107,12 +107,20 @@ xlog1py = pointwise(
 )
 
 
+def _has_nan(s: Any, x: Any) -> Any:
+    return s.bit_or(s.isnan(s.real(x)), s.isnan(s.imag(x)))
+
+
 def _log_add(s: Any, a: Any, b: Any, exp: Any, log1p: Any) -> Any:
     """The greater plus a correction; equal infinities stay."""
     if s.dtype(a).is_complex:
         is_less = s.lt(s.real(a), s.real(b))
         small, great = s.where(is_less, a, b), s.where(is_less, b, a)
-        return s.add(log1p(exp(s.sub(small, great))), great)  # the angle goes on from the greater's, as in PyTorch
+        sum_ = s.add(log1p(exp(s.sub(small, great))), great)  # the angle goes on from the greater's, as in PyTorch
+        least = s.real(great)
+        is_nothing = s.bit_and(s.isinf(least), s.lt(least, s.const(0, s.dtype(least))))  # exp of both is 0
+        is_nan = s.bit_or(_has_nan(s, a), _has_nan(s, b))
+        return s.where(is_nan, s.const(complex(math.nan, math.nan), s.dtype(a)), s.where(is_nothing, small, sum_))
     zero = s.const(0, s.dtype(a))
     sum_ = s.add(s.maximum(a, b), log1p(exp(s.neg(s.abs(s.sub(a, b))))))
     return s.where(s.bit_and(s.eq(a, b), s.isinf(a)), s.add(a, zero), sum_)

@@ -13,6 +13,7 @@ from typing import Any, Dict, Final, List, Optional, Tuple, Union, get_args, get
 from weft.catalogue.language.tuples import NAMED
 from weft.jit.interpreter.futures import Future
 from weft.support.naming import is_own
+from weft.tensor import legacy
 from weft.tensor.device import Device
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
@@ -33,6 +34,7 @@ _PLAIN: dict[Any, Type] = {
     Device: tt.DEVICE,
     Any: tt.ANY,
     object: tt.ANY,
+    **dict.fromkeys(legacy.TYPES.values(), tt.TENSOR),  # FloatTensor: PyTorch does not ask either
 }
 class Repeated:
     """In a parameter's annotation: one value stands for a list of so many of it."""

@@ -4,6 +4,7 @@ backward of a custom Function, hooks. Each is recorded once, on the example, as 
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,12 +17,12 @@ from weft.jit.autodiff.backward import draws
 from weft.jit.errors import CompileError
 from weft.jit.interpreter.later.forms import Form, put_together, taken_apart, to_text
 from weft.jit.interpreter.later.steps import is_argument, is_tensor, transformed
-from weft.jit.script.frontend.values import Simple
+from weft.jit.script.frontend.values import Simple, constant
 from weft.jit.tracing.structures import unwrapped
 from weft.jit.tracing.values import PLACE, TracedNumber
 from weft.layers.transforms.batched import Batched
 from weft.layers.transforms.level import Wrapper
-from weft.support.errors import ArgumentError
+from weft.support.errors import ArgumentError, WeftError
 from weft.tensor.modes import enable_grad, is_grad_enabled, no_grad
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
@@ -141,8 +142,7 @@ class Later:
             grads = [self._gradient(inner, plain[i]) if c else None for i, c in zip(places, carries, strict=True)]
             places_of = dict(zip(places, grads, strict=True))
             rule = function.backward if function.vjp is Function.vjp else function.vjp
-            returned = rule(ctx, *[places_of.get(i) for i in range(len(outputs))])
-            gradients = returned if isinstance(returned, tuple) else (returned,)
+            gradients = self._gradients_of(rule, ctx, [places_of.get(i) for i in range(len(outputs))])
             per_input = [g for a, g in zip(args, (*gradients, *(None,) * len(args)), strict=False)
                          if isinstance(a, Tensor)]  # fmt: skip
             block = self._ended(inner, [g for g in per_input if g is not None])
@@ -154,6 +154,22 @@ class Later:
         operands = (form, tuple(before[:count]), tuple(before[count:]))
         bound = self._bound("prim::WithBackward", operands, block, plain, [plain[i] for i in places])
         return bound[0] if is_single else bound
+
+    def _gradients_of(self, rule: Callable[..., Any], ctx: FunctionCtx, grads: list[Any]) -> tuple[Any, ...]:
+        """What the backward of a custom Function gives. One that raises is the program's to raise where it runs:
+        many Functions have none, and are traced for what they compute."""
+        try:
+            returned = rule(ctx, *grads)
+        except WeftError:  # what cannot be recorded, say
+            raise
+        except Exception as error:
+            kind = type(error).__name__
+            is_python = type(error) is getattr(builtins, kind, None)
+            message = str(error) if is_python else f"{kind}: {error}"
+            texts = [constant(message, tt.STR), constant(kind if is_python else "RuntimeError", tt.STR)]
+            self.ctx.prim("RaiseException", PLACE, *texts)
+            return ()
+        return returned if isinstance(returned, tuple) else (returned,)
 
     # ---- hooks
     def hook(self, tensor: Any, function: Callable[[Tensor], Any]) -> Any:

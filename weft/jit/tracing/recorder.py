@@ -35,6 +35,7 @@ from weft.jit.tracing.later import Later
 from weft.jit.tracing.structures import holds_tensor, is_plain_input, like, tuple_like, unwrapped
 from weft.jit.tracing.values import NUMBERS, TracedNumber, TracedTensor, TracerWarning, plain
 from weft.nn.modules.module import Module
+from weft.ops.bind import in_newer_order
 from weft.ops.op import Op
 from weft.ops.route import call, run_as_usual
 from weft.overrides import DisableWeftFunction, WeftFunctionMode, resolve_name
@@ -237,6 +238,8 @@ class Recorder(WeftFunctionMode):
         """Emit what a scripted function would have for the call, and hand back the result as the function sees it."""
         ctx, name = self.ctx, path.rpartition(".")[2]
         self.follow_grad_mode(is_grad_enabled(), result)
+        newer = in_newer_order(name, self._operators(path, func).candidates, tuple(args), kwargs)
+        args, kwargs = (args, kwargs) if newer is None else newer
         numbers = any(isinstance(a, TracedNumber) for a in (*args, *kwargs.values()))
         if numbers and type(result) in (tuple, list) and holds_tensor(result):
             _warn(f"{path} gives {len(result)} tensors, and the trace keeps how many")

@@ -122,6 +122,8 @@ def reduction(op: Op, size: Dim, flags: tuple[Any, ...], *args: Any) -> Any:
         if keeps:
             listed[names.index("keepdim")] = False
         return walk.walk(op, tuple(listed))
+    if dim == () and op.reduce is not None and op.reduce.empty_is_none:
+        return walk.walk(op, args)
     if dim is None or dim == ():
         if takes_list:
             listed[at] = tuple(range(1, rank + 1))

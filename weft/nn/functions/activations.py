@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from weft.catalogue.widening import cast, widened
 from weft.layers.factories import on_device
 from weft.ops.packet import aten
 from weft.support.errors import ShapeError, ValueProblem
@@ -61,7 +62,8 @@ def _alpha_dropout(input: Tensor, mask_dims: tuple[object, ...], p: float, train
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
     """A sample of the Gumbel-softmax distribution; hard: one-hot forwards, soft backwards.
     Source: Jang et al. (arXiv:1611.01144)."""
-    noise = -aten.log(aten.clamp_min(-aten.log1p(-aten.rand_like(logits.detach())), 1e-38))
+    waits = aten.exponential(widened(logits.detach()))
+    noise = cast(-aten.log(aten.clamp_min(waits, 1e-38)), logits.dtype)
     soft = aten.softmax((logits + noise) / tau, dim)
     if not hard:
         return soft

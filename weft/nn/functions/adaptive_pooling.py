@@ -110,8 +110,12 @@ def _wanted(name: str, output_size: Any, spatial: list[int]) -> list[int]:
 
 
 def _width(size: int, count: int) -> int:
-    """The greatest width of a window."""
-    return max((-(-(i + 1) * size // count) - i * size // count for i in range(count)), default=1)
+    """The greatest width of a window: begins and ends fall behind the multiples of size / count by multiples of their
+    greatest common divisor."""
+    if count == 0:
+        return 1
+    whole, rest = divmod(size, count)
+    return whole + (0 if rest == 0 else 1 if rest == math.gcd(rest, count) else 2)
 
 
 def _places(window: Tensor, offset: Tensor, size: int, count: int) -> Tensor:

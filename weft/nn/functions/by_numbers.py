@@ -225,7 +225,8 @@ def native_group_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`nn.functional.group_norm` of [n, c, ...], and the mean and 1 / standard deviation of each group: [n, groups]."""
     out = F.group_norm(input, group, weight, bias, eps)
-    variance, mean = aten.var_mean(aten.reshape(input, (N, group, -1)), (2,), correction=0)
+    rows = aten.reshape(input, (N, group, C // group * HxW))
+    variance, mean = aten.var_mean(rows, (2,), correction=0)
     return out, mean, aten.rsqrt(variance + eps)
 
 

@@ -71,7 +71,9 @@ class _RunningNorm(Module):
     ) -> None:
         key = prefix + "num_batches_tracked"  # version 1 did not have it
         if local_metadata.get("version") in (None, 1) and self.track_running_stats and key not in state_dict:
-            state_dict[key] = aten.zeros((), dtype=dt.int64)  # load_state_dict made a copy
+            count = self.num_batches_tracked  # it stays as it is, where it has a value
+            has_value = count is not None and count.device.type != "meta"
+            state_dict[key] = count if has_value else aten.zeros((), dtype=dt.int64)  # load_state_dict made a copy
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )

@@ -120,6 +120,8 @@ def pack_padded_sequence(
     written = getattr(input, "__weft_written__", None)  # of a model in a file, where lengths are found by a run
     if written is not None:
         return written("pack_padded_sequence", input, lengths, batch_first, enforce_sorted)
+    if isinstance(lengths, Tensor) and lengths.ndim != 1:
+        raise StateError(f"Expected `lengths` to be a 1-D tensor or a list, got one of {lengths.ndim} dims")
     counts = [int(n) for n in (lengths.tolist() if isinstance(lengths, Tensor) else lengths)]
     if not counts:
         raise StateError("Cannot pack empty tensors: there are no lengths")

@@ -43,6 +43,7 @@ from weft.jit.script.frontend.python.foreign import (
     CalledModule,
     ConstantDict,
     GradMode,
+    NamedBlock,
     NamedTupleClass,
     OperatorNamespace,
     PythonModule,
@@ -174,6 +175,8 @@ class Linker:
             return ANNOTATE
         if value is no_grad or value is enable_grad:
             return GradMode(value is enable_grad)
+        if getattr(value, "__weft_names_block__", False):
+            return NamedBlock()
         module, own = getattr(value, "__module__", "") or "", getattr(value, "__name__", "")
         if module in ("math", "cmath") and f"{module}::{own}" in OPS:
             return Entry(OPS[f"{module}::{own}"])

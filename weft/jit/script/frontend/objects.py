@@ -360,6 +360,9 @@ def promised_type(cls: type, name: str, argument_types: Sequence[Type] = ()) -> 
         return None
 
 
+GETSTATE, SETSTATE = "__getstate__", "__setstate__"
+
+
 def _loosened(kind: Type) -> Type:
     if isinstance(kind, tt.TupleType) and not kind.name:
         return tuple_of(*map(_loosened, kind.elements))
@@ -385,12 +388,24 @@ def compile_method(owner: Any, name: str, function: Any, signature: Any = None, 
         linker = ModuleLinker(program, names_of(plain), compile_python)
         loose = is_weft_own(owner._original_class()) if loose is None else loose
         self_type = class_of(owner._script_name)
-        types = () if signature is None else parameters_of_function(linker, signature, self_type)
+        types = _state_given(owner, name, definition) if signature is None else parameters_of_function(
+            linker, signature, self_type
+        )
         compile_definition(definition, source, linker, plain, self_type, loose, types)
     finally:
         UNDERWAY.pop()
     owner._add(name, program)
     return program
+
+
+def _state_given(owner: Any, name: str, definition: ast.FunctionDef) -> tuple[Parameter, ...]:
+    """The parameter of __setstate__, where nothing says its type: what __getstate__ of the Module gives."""
+    if name != SETSTATE or len(definition.args.args) != 2 or definition.type_comment or owner._raw(GETSTATE) is None:
+        return ()
+    state = definition.args.args[1]
+    if state.annotation is not None:
+        return ()
+    return (Parameter(state.arg, owner._compiled(GETSTATE).returns),)
 
 
 def check_module(owner: Any, kind: Type | None) -> None:

@@ -145,7 +145,10 @@ def check(ctx: Context, node: ast.Assert) -> None:
 @executes(ast.With)
 def within(ctx: Context, node: ast.With) -> None:
     """`with weft.no_grad():`, `with Class() as name:`."""
-    from weft.jit.script.frontend.python.foreign import GradMode  # the front end's objects know statements
+    from weft.jit.script.frontend.python.foreign import (  # the front end's objects know statements
+        GradMode,
+        NamedBlock,
+    )
 
     leaving: list[Callable[[], object]] = []
     for item in node.items:
@@ -153,6 +156,8 @@ def within(ctx: Context, node: ast.With) -> None:
         if isinstance(mode, GradMode) and item.optional_vars is None:
             before = ctx.prim("set_grad_enabled", node, constant(mode.mode, BOOL))
             leaving.append(partial(ctx.prim, "set_grad_enabled", node, before))
+        elif isinstance(mode, NamedBlock) and item.optional_vars is None:
+            continue  # a profiler shows the operators in it
         elif description_of_value(mode) is not None:
             entered = magic_or_refuse(ctx, item.context_expr, mode, "__enter__")
             leaving.append(partial(_leave_object, ctx, item.context_expr, mode))
@@ -162,7 +167,8 @@ def within(ctx: Context, node: ast.With) -> None:
         else:
             ctx.fail(
                 item.context_expr,
-                "of `with` there are weft.no_grad(), weft.enable_grad() and objects with __enter__ and __exit__",
+                "of `with` there are weft.no_grad(), weft.enable_grad(), weft.profiler.record_function(name), and "
+                "objects with __enter__ and __exit__",
             )
     run(ctx, node.body)
     for leave_one in reversed(leaving):

@@ -1,4 +1,5 @@
-"""weft.jit.load. Nothing of a file is run while it is read, and every graph is checked before anything is given out."""
+"""weft.jit.load. Nothing of a file is run while it is read, and every graph is checked before anything is given out.
+Then the programs run, if there are any, by which Modules take their state (__setstate__)."""
 
 from __future__ import annotations
 
@@ -12,9 +13,10 @@ from weft.ir.parser import parse_graph
 from weft.ir.verifier import verify
 from weft.jit.errors import CompileError, Quoted
 from weft.jit.functions import ScriptFunction
+from weft.jit.interpreter.running import run
 from weft.jit.module import ScriptModule
 from weft.jit.program import MISSING, Parameter, Program, accepted
-from weft.jit.script.frontend.objects import OBJECTS
+from weft.jit.script.frontend.objects import OBJECTS, SETSTATE
 from weft.jit.torchscript.files.classes import ClassReader
 from weft.jit.torchscript.files.modules import loaded_module, restore_own
 from weft.jit.torchscript.files.names import CALLS_BY_NAME, check_names
@@ -92,6 +94,7 @@ class _Reader:
         ]
         self.programs: dict[int, Program] = {}
         self.modules: dict[int, ScriptModule] = {}
+        self.states: list[tuple[ScriptModule, Any]] = []
         self.names = _own_names(content["modules"])
         self.types: dict[str, set[str]] = {}  # what the Modules and objects of each type have
         self.classes = ClassReader(content.get("classes", []), self.program)
@@ -105,7 +108,9 @@ class _Reader:
             self.program(i)
         if "function" in root:
             return ScriptFunction(self.programs[root["function"]])
-        return self.module(root["module"])
+        module = self.module(root["module"])
+        self._give_states()
+        return module
 
     def _members(self, stored: dict[str, Any]) -> None:
         tables = ("parameters", "buffers", "attributes", "objects", "modules", "methods")
@@ -166,7 +171,14 @@ class _Reader:
         if stored["own"] is not None:
             class_name, held = stored["own"]
             restore_own(module, class_name, held, stored.get("own_functions", {}))
+        self.states += [(module, state) for state in stored.get("state", ())]
         return module
+
+    def _give_states(self) -> None:
+        """Run the programs that take the states of Modules: those below one before its own."""
+        for module, state in self.states:
+            program = module.__dict__["_programs"][SETSTATE]
+            run(program, (module, _typed(SETSTATE, state, program.parameters[1].type)), {})
 
     def _named(self, text: str) -> str:
         """A text with the names that the types of Modules have in this process."""

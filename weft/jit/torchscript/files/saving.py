@@ -11,10 +11,11 @@ import weft.nn
 from weft.interop import files, streams
 from weft.ir.printer import print_graph
 from weft.jit.functions import ScriptFunction
+from weft.jit.interpreter.running import run
 from weft.jit.module import OWN, STATE, ScriptMethod, ScriptModule
 from weft.jit.program import MISSING, Parameter, Program
 from weft.jit.script.frontend.attributes import is_constant, type_of_attribute, type_of_object
-from weft.jit.script.frontend.objects import OBJECTS
+from weft.jit.script.frontend.objects import GETSTATE, OBJECTS, SETSTATE
 from weft.jit.script.frontend.outside import path_of
 from weft.jit.script.marks import prepared
 from weft.jit.torchscript.files.classes import ClassWriter
@@ -22,11 +23,12 @@ from weft.nn.modules.module import Module
 from weft.nn.parameter import Parameter as Weight
 from weft.ops.op import OPS
 from weft.runtime.generator import Generator
+from weft.support import pytree
 from weft.support.errors import ArgumentError
 from weft.tensor.tensor import Tensor
 from weft.types.tensor_type import NONE
 
-VERSION = 2  # 1 has no classes
+VERSION = 3  # 1 has no classes, 2 no states
 KEY = "weft.jit"
 
 
@@ -45,7 +47,7 @@ def save(m: Any, f: streams.Target, _extra_files: Mapping[str, str | bytes] | No
         raise ArgumentError(f"weft.jit.save: a scripted function or Module can be saved, not a {type(m).__name__}")
     classes = writer.classes.stored
     content = {"root": root, "programs": writer.programs, "modules": writer.modules, "tensors": writer.tensors}
-    version = VERSION if classes else 1
+    version = VERSION if any(m["state"] for m in writer.modules) else 2 if classes else 1
     files.save({KEY: version, "version": version, **content, "classes": classes, "extra": _as_bytes(_extra_files)}, f)
 
 
@@ -152,9 +154,23 @@ class _Writer:
             "attributes": self._attributes(module, False), "objects": self._attributes(module, True),
             "modules": {n: None if m is None else self.module(m) for n, m in fields["_modules"].items()},
             "methods": {n: self.program(p) for n, p in fields["_programs"].items()}, "own": self._own(module),
-            "own_functions": self._own_functions(module),
+            "own_functions": self._own_functions(module), "state": self._state(module),
         }  # fmt: skip
         return number
+
+    @staticmethod
+    def _state(module: ScriptModule) -> list[Any]:
+        """What the program __getstate__ of a Module gives, if there is one that takes it: [it], or []."""
+        programs = module.__dict__["_programs"]
+        if GETSTATE not in programs or SETSTATE not in programs:
+            return []
+        state = run(programs[GETSTATE], (module,), {})
+        if any(isinstance(leaf, Module) for leaf in pytree.flatten(state)[0]):
+            raise ArgumentError(
+                f"weft.jit.save: __getstate__ of {module.original_name} gives a Module; the Modules below one are "
+                "saved as they are: give what else its state is"
+            )
+        return [state]
 
     def _held(self, table: dict[str, Any]) -> dict[str, Any]:
         """The numbers of tensors: one that has several names is one in the file."""

@@ -157,3 +157,14 @@ class GradMode(SugaredValue):
 
     def call(self, ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs, binders: int) -> SugaredValue:
         return self
+
+
+class NamedBlock(SugaredValue):
+    """`weft.profiler.record_function`; called with a text, a block that does what stands in it."""
+
+    kind = "context manager"
+
+    def call(self, ctx: Context, node: ast.AST, args: Args, kwargs: Kwargs, binders: int) -> SugaredValue:
+        for name in (*args, *kwargs.values()):
+            name.as_value(ctx, node)
+        return self
