@@ -22,6 +22,7 @@ from weft.passes.dce import dce
 from weft.passes.decompose import decompose
 from weft.passes.effects import overlap
 from weft.passes.fold.fold_loops import fold_loops
+from weft.passes.fold.join_rows import join_rows
 from weft.passes.gather_as_mask import gather_as_mask
 from weft.passes.join_scatters import join_scatters
 from weft.passes.legalize import complex_parts, distinct, legalize_matmul
@@ -49,6 +50,7 @@ PASSES = {
     "gather_as_mask": gather_as_mask, "scatter_rows": scatter_rows, "scatter_sums": scatter_sums,
     "settle_sizes": settle_sizes, "own_memory": own_memory, "overlap": overlap, "count_steps": count_steps,
     "count_picks": count_picks, "join_scatters": join_scatters, "open_views": open_views, "fold_loops": _fold_all,
+    "join_rows": join_rows,
     **SCRIPTED,
 }
 FILES = sorted(Path(__file__).parent.glob("*.ir"))

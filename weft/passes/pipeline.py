@@ -8,8 +8,8 @@ from weft.passes.dce import dce
 from weft.passes.decompose import decompose_parts
 from weft.passes.effects import overlap
 from weft.passes.fold.fold_loops import fold_loops
+from weft.passes.fold.join_rows import join_rows
 from weft.passes.gather_as_mask import gather_as_mask
-from weft.passes.join_rows import join_rows
 from weft.passes.join_scatters import join_scatters
 from weft.passes.legalize import complex_parts, distinct, legalize_matmul
 from weft.passes.open_opaque import open_opaque, open_views

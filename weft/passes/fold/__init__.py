@@ -6,4 +6,6 @@ columns.py   what one operand is over the iterations: the same value, that of an
 rows.py      rows of memory, by the geometry of views
 plan.py      what a loop carries, goes over and stacks; or why the nodes are no loop
 loops.py     the graph with its loops
+joins.py     stacks and concatenations of what they give
+join_rows.py those of rows that a recorded loop's stack was taken apart into
 """

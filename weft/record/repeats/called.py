@@ -33,6 +33,13 @@ GRAD_MODES = (no_grad, enable_grad)  # which do nothing when they are made, and 
 _OF_SIZES = ("+", "-", "*")  # which ask nothing of sizes
 _OF_LIFTED = ("+", "-", "*", "/")
 _FACTORIES = "weft.layers.factories"
+# CPython 3.10 has an instruction for each operator.
+_OLDER_NAMES = {
+    "ADD": "+", "SUBTRACT": "-", "MULTIPLY": "*", "MATRIX_MULTIPLY": "@", "TRUE_DIVIDE": "/", "FLOOR_DIVIDE": "//",
+    "MODULO": "%", "POWER": "**", "LSHIFT": "<<", "RSHIFT": ">>", "AND": "&", "OR": "|", "XOR": "^",
+}
+OLDER_SIGNS = {f"BINARY_{name}": sign for name, sign in _OLDER_NAMES.items()}
+OLDER_SIGNS |= {f"INPLACE_{name}": f"{sign}=" for name, sign in _OLDER_NAMES.items()}
 
 
 class Following(Protocol):

@@ -22,7 +22,7 @@ from typing import Any
 
 from weft.guards.rewrite import original
 from weft.record.numbers.sym_float import SymFloat
-from weft.record.repeats.called import GRAD_MODES, combined, result_of
+from weft.record.repeats.called import GRAD_MODES, OLDER_SIGNS, combined, result_of
 from weft.record.repeats.for_statement import (
     ForStatement,
     Unsteady,
@@ -375,7 +375,7 @@ class _Code:
     def binary(self, ins: Instruction) -> None:
         """An operator of two operands."""
         a, b = self.pops(2)
-        sign = _OLDER_SIGNS.get(ins.opname, ins.argrepr)
+        sign = OLDER_SIGNS.get(ins.opname, ins.argrepr)
         number = combined(sign, a, b)
         if number is not None:
             self.stack.append(number)
@@ -558,13 +558,6 @@ def _keywords(code: _Code, ins: Instruction) -> None:
     code.keywords = original(code.code).co_consts[ins.arg or 0]
 
 
-# CPython 3.10 has an instruction for each operator.
-_OLDER_NAMES = {
-    "ADD": "+", "SUBTRACT": "-", "MULTIPLY": "*", "MATRIX_MULTIPLY": "@", "TRUE_DIVIDE": "/", "FLOOR_DIVIDE": "//",
-    "MODULO": "%", "POWER": "**", "LSHIFT": "<<", "RSHIFT": ">>", "AND": "&", "OR": "|", "XOR": "^",
-}
-_OLDER_SIGNS = {f"BINARY_{name}": sign for name, sign in _OLDER_NAMES.items()}
-_OLDER_SIGNS |= {f"INPLACE_{name}": f"{sign}=" for name, sign in _OLDER_NAMES.items()}
 _RULES: dict[str, Callable[[_Code, Instruction], Any]] = {
     "LOAD_CONST": _pushing, "LOAD_SMALL_INT": _pushing, "PUSH_NULL": lambda code, ins: code.stack.append(NULL),
     "KW_NAMES": _keywords,
@@ -579,7 +572,7 @@ _RULES: dict[str, Callable[[_Code, Instruction], Any]] = {
     "BUILD_TUPLE": _Code.build_tuple, "BUILD_LIST": _Code.build_list, "LIST_EXTEND": _Code.extend,
     "CALL": _Code.call, "CALL_KW": _Code.call, "CALL_METHOD": _Code.call,
     **dict.fromkeys(("CALL_FUNCTION", "CALL_FUNCTION_KW"), _Code.call_alone),
-    **dict.fromkeys(_OLDER_SIGNS, _Code.binary),
+    **dict.fromkeys(OLDER_SIGNS, _Code.binary),
     "ROT_TWO": lambda code, ins: code.rotate(2), "ROT_THREE": lambda code, ins: code.rotate(3),
     "DUP_TOP": lambda code, ins: code.stack.extend(code.pops(1) * 2),
     "UNARY_NEGATIVE": _Code.negative, **dict.fromkeys(("UNARY_POSITIVE", "UNARY_INVERT"), _gathering(lambda n: 1)),
