@@ -26,8 +26,8 @@ WHOLE, SPECIAL_WHOLE = (2, 3, 1, 4, 0, 5, 6, -1, -2), (0, 1, -1, 2, -2, 3, 5)
 LARGEST = 40  # elements of a tensor among the samples
 # How many entries the sweeps over floats and integers take, drawn anew with each seed; 1000 takes all (ten minutes
 # and nine).
-FLOATS = int(os.environ.get("WEFT_FLOATS", "16"))
-ENTRIES = int(os.environ.get("WEFT_INTEGERS", "3"))
+FLOATS = int(os.environ.get("WEFT_FLOATS", "8"))
+ENTRIES = int(os.environ.get("WEFT_INTEGERS", "2"))
 
 
 def floats(argument: Argument) -> bool:
