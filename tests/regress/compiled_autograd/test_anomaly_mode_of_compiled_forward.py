@@ -63,3 +63,18 @@ def test_a_step_without_one_is_what_it_was(rng: np.random.Generator) -> None:
     for n in (2, 3):
         x = weft.from_numpy(rng.standard_normal(n)).requires_grad_()
         np.testing.assert_allclose(step(x).numpy(), np.cos(x.detach().numpy()))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("split", [False, True])
+def test_a_backward_that_is_differentiated_again(split: bool, rng: np.random.Generator) -> None:
+    """The graph of its gradients was refused there, as a backward call of the function's own is."""
+    compiled = weft.compile(lambda x: x.sin() * x, split=split)
+    for n in rng.integers(1, 6, 3).tolist():
+        x = weft.from_numpy(rng.standard_normal(n)).requires_grad_()
+        with weft.autograd.detect_anomaly():
+            (g,) = weft.autograd.grad(compiled(x).sum(), x, create_graph=True)
+            (h,) = weft.autograd.grad(g.sum(), x)
+        v = x.detach().numpy()
+        np.testing.assert_allclose(g.detach().numpy(), np.cos(v) * v + np.sin(v))
+        np.testing.assert_allclose(h.numpy(), 2 * np.cos(v) - np.sin(v) * v)

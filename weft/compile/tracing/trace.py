@@ -73,6 +73,7 @@ from weft.support.handlers import outermost
 from weft.support.interrupts import to_the_end
 from weft.support.knobs import knobs
 from weft.support.progress import progress
+from weft.tensor import autocast
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import wrapper_classes
 
@@ -336,11 +337,13 @@ def _joint(outcome: Outcome, carriers: list[Any]) -> tuple[JointRecord, int, lis
 
 
 def _recorded(outcome: Outcome, outputs: list[Tensor], carriers: list[Any]) -> Any:
-    """What `record_backward` gives. Raises FailsLater where a hook or a custom Function raises, or a saved tensor was
-    written since."""
+    """What `record_backward` gives: as it is outside of a block of autocast, where backward() belongs, wherever the
+    function was called. Raises FailsLater where a hook or a custom Function raises, or a saved tensor was written
+    since."""
     outcome.capture.evaluator.is_for_callers = True
     try:
-        return record_backward(outcome.capture, outputs, outcome.leaves, carriers)
+        with autocast.within(None):
+            return record_backward(outcome.capture, outputs, outcome.leaves, carriers)
     except (CaptureError, Unsupported, Restart):
         raise
     except Exception as error:
