@@ -39,6 +39,7 @@ from weft.support.errors import StateError, UnknownSize, VersionError
 from weft.support.memo import Memo
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor, tensor_around
+from weft.types.dtype import get_default, within_default
 from weft.types.tensor_type import FLOAT
 
 Symbols = Mapping[str, Any]
@@ -234,7 +235,15 @@ class ProgramBackward(Node):
         return [g if i in reached else None for i, g in enumerate(self.computed(grads))]
 
     def computed(self, grads: Sequence[Any]) -> list[Any]:
-        """All gradients: natively, or as operators see them that record, batch or replace them."""
+        """All gradients: natively, or as operators see them that record, batch or replace them; under the default
+        dtype of the forward."""
+        default = self.gradients.joint.env.default_dtype
+        if default is get_default():
+            return self._computed(grads)
+        with within_default(default):
+            return self._computed(grads)
+
+    def _computed(self, grads: Sequence[Any]) -> list[Any]:
         if modes.grad or modes.special is not None or not all([has_bytes(g) for g in grads]):
             return self._again(grads)
         return self._natively(grads)
