@@ -210,8 +210,10 @@ class Outputs:
                 tensors[i] = tensors[group]
                 continue
             path = tuple((op, _numbers(args, symbols), index) for op, args, index in view.path)
-            with set_grad_enabled(view.is_recorded):
+            with set_grad_enabled(view.is_recorded and view.earlier is None):
                 tensors[i] = follow(tensors[view.root], path)
+            if view.earlier is not None:
+                tensors[i]._view.creation = view.earlier
 
     def _shared(self, results: list[Any], inputs: list[Any]) -> list[int]:
         """Results that the caller gets and that are an input's array or another result's (equal computations are made
