@@ -37,7 +37,7 @@ from weft.record.differentiate import Joint, is_differentiable, number_key, with
 from weft.support import limits
 from weft.support.errors import StateError, UnknownSize, VersionError
 from weft.support.memo import Memo
-from weft.tensor.modes import modes
+from weft.tensor.modes import modes, top_interceptor
 from weft.tensor.tensor import Tensor, tensor_around
 from weft.types.dtype import get_default, within_default
 from weft.types.tensor_type import FLOAT
@@ -244,8 +244,8 @@ class ProgramBackward(Node):
             return self._computed(grads)
 
     def _computed(self, grads: Sequence[Any]) -> list[Any]:
-        if modes.grad or modes.special is not None or not all([has_bytes(g) for g in grads]):
-            return self._again(grads)
+        if modes.grad or top_interceptor() is not None or not all([has_bytes(g) for g in grads]):
+            return self._again(grads)  # (autocast casts what is recorded: the program is what it was recorded as)
         return self._natively(grads)
 
     def begin(self, grads: Sequence[Any], needs: tuple[bool, ...]) -> None:

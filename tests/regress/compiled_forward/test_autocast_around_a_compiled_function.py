@@ -69,3 +69,32 @@ def test_gradients(f: Callable[..., weft.Tensor], split: bool, rng: np.random.Ge
         exact = f is not checkpointed  # (its values are bfloat16, rounded in another order at the second order)
         for a, b in zip(gradients(weft.compile(f, split=split), sizes, orders), expected, strict=True):
             np.testing.assert_allclose(a, b, 1e-5 if exact else 2e-2, 1e-5 if exact else 2e-2 * np.abs(b).max())
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_backward_within_the_block(split: bool, rng: np.random.Generator) -> None:
+    """It runs as the program that it is, as behind the block: not as operators that are computed again, which is refused
+    where a function reads one memory through two tensors that require grad."""
+    memory = weft.from_numpy(rng.standard_normal(12).astype(np.float32))
+    u, v = memory[:9].view(3, 3).requires_grad_(), memory.detach()[3:].view(3, 3).requires_grad_()
+
+    def f(x: weft.Tensor) -> weft.Tensor:
+        return (x @ u).tanh() @ v
+
+    compiled, found = weft.compile(f, split=split), []
+    for n in rng.integers(1, 6, 3).tolist():
+        values = rng.standard_normal((n, 3)).astype(np.float32)
+        for function, within in ((f, False), (compiled, False), (compiled, True)):
+            x = weft.from_numpy(values).requires_grad_()
+            with weft.autocast("cpu", dtype=weft.bfloat16):
+                loss = function(x).float().square().sum()
+                if within:
+                    loss.backward()
+            if not within:
+                loss.backward()
+            found.append([t.grad.numpy().copy() for t in (x, u, v)])
+            u.grad = v.grad = None
+    for eager, behind, inside in zip(found[::3], found[1::3], found[2::3], strict=True):
+        for a, b, c in zip(eager, behind, inside, strict=True):
+            np.testing.assert_array_equal(c, b)
+            np.testing.assert_allclose(b, a, 3e-2, 3e-2 * np.abs(a).max())
