@@ -73,8 +73,8 @@ def test_gradients(f: Callable[..., weft.Tensor], split: bool, rng: np.random.Ge
 
 @pytest.mark.parametrize("split", [False, True])
 def test_backward_within_the_block(split: bool, rng: np.random.Generator) -> None:
-    """It runs as the program that it is, as behind the block: not as operators that are computed again, which is refused
-    where a function reads one memory through two tensors that require grad."""
+    """It runs as the program that it is, as behind the block: not as operators that are computed again, which is
+    refused where a function reads one memory through two tensors that require grad."""
     memory = weft.from_numpy(rng.standard_normal(12).astype(np.float32))
     u, v = memory[:9].view(3, 3).requires_grad_(), memory.detach()[3:].view(3, 3).requires_grad_()
 

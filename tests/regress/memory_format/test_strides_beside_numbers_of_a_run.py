@@ -1,5 +1,5 @@
-"""What a pointwise operator gives lies as its tensors do, also beside a number that only the run knows: it was row-major
-then, so that later views were refused that eager mode makes."""
+"""What a pointwise operator gives lies as its tensors do, also beside a number that only the run knows: it was
+row-major then, so that later views were refused that eager mode makes."""
 
 from __future__ import annotations
 
