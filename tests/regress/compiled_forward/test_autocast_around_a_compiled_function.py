@@ -47,7 +47,7 @@ def hooked(x: weft.Tensor, w: weft.Tensor) -> weft.Tensor:
 
 def gradients(f: Callable[..., weft.Tensor], sizes: list[int], orders: int) -> list[np.ndarray]:
     """Of both arguments, in calls within autocast whose backward calls stand behind it."""
-    found = []
+    outcomes = []
     w = weft.linspace(-0.5, 0.6, 12).reshape(3, 4).requires_grad_()
     for n in sizes:
         x = weft.linspace(-1, 1.5, 3 * n).reshape(n, 3).requires_grad_()
@@ -56,8 +56,8 @@ def gradients(f: Callable[..., weft.Tensor], sizes: list[int], orders: int) -> l
         grads = weft.autograd.grad(y.float().square().sum(), (x, w), create_graph=orders > 1)
         if orders > 1:
             grads += weft.autograd.grad(sum(g.square().sum() for g in grads), (x, w))
-        found += [g.detach().numpy() for g in grads]
-    return found
+        outcomes += [g.detach().numpy() for g in grads]
+    return outcomes
 
 
 @pytest.mark.parametrize("f", [in_full_precision, checkpointed, asking, hooked])
@@ -81,7 +81,7 @@ def test_backward_within_the_block(split: bool, rng: np.random.Generator) -> Non
     def f(x: weft.Tensor) -> weft.Tensor:
         return (x @ u).tanh() @ v
 
-    compiled, found = weft.compile(f, split=split), []
+    compiled, outcomes = weft.compile(f, split=split), []
     for n in rng.integers(1, 6, 3).tolist():
         values = rng.standard_normal((n, 3)).astype(np.float32)
         for function, within in ((f, False), (compiled, False), (compiled, True)):
@@ -92,9 +92,9 @@ def test_backward_within_the_block(split: bool, rng: np.random.Generator) -> Non
                     loss.backward()
             if not within:
                 loss.backward()
-            found.append([t.grad.numpy().copy() for t in (x, u, v)])
+            outcomes.append([t.grad.numpy().copy() for t in (x, u, v)])
             u.grad = v.grad = None
-    for eager, behind, inside in zip(found[::3], found[1::3], found[2::3], strict=True):
+    for eager, behind, inside in zip(outcomes[::3], outcomes[1::3], outcomes[2::3], strict=True):
         for a, b, c in zip(eager, behind, inside, strict=True):
             np.testing.assert_array_equal(c, b)
             np.testing.assert_allclose(b, a, 3e-2, 3e-2 * np.abs(a).max())

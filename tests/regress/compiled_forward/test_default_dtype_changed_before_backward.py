@@ -57,7 +57,7 @@ DTYPES = (weft.float32, weft.float64, weft.bfloat16)
 
 
 def gradients(f: Body, sizes: list[int], forward: weft.dtype, backward: weft.dtype) -> list[np.ndarray]:
-    found = []
+    outcomes = []
     for n in sizes:
         x, i = weft.linspace(0.1, 1, n, dtype=forward).requires_grad_(), weft.arange(n)
         with default_dtype(forward):
@@ -65,8 +65,8 @@ def gradients(f: Body, sizes: list[int], forward: weft.dtype, backward: weft.dty
         with default_dtype(backward):
             (g,) = weft.autograd.grad(y.square().sum(), x, create_graph=True)
             (h,) = weft.autograd.grad(g.sin().sum(), x)
-        found += [g.detach().numpy(), h.numpy()]
-    return found
+        outcomes += [g.detach().numpy(), h.numpy()]
+    return outcomes
 
 
 @pytest.mark.parametrize("name", BODIES)

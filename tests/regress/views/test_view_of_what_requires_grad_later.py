@@ -12,14 +12,14 @@ import pytest
 import weft
 
 
-def made(x: weft.Tensor) -> list[weft.Tensor]:
+def computed(x: weft.Tensor) -> list[weft.Tensor]:
     a = x * 1
     first, flat = a[0], a.view(-1)[1:]
     a.requires_grad_()
     return [a, first, flat, a[1]]
 
 
-def given(x: weft.Tensor) -> list[weft.Tensor]:
+def of_argument(x: weft.Tensor) -> list[weft.Tensor]:
     first = x[0]
     x.requires_grad_()
     return [x, first, x[1]]
@@ -54,7 +54,7 @@ def seen(tensors: list[weft.Tensor]) -> list[Any]:
     return [*facts, tensors[0].grad.tolist(), [t.tolist() for t in tensors]]
 
 
-@pytest.mark.parametrize("f", [made, given, used, assigned])
+@pytest.mark.parametrize("f", [computed, of_argument, used, assigned])
 @pytest.mark.parametrize("split", [False, True])
 def test_it_has_no_history(f: Callable[..., list[weft.Tensor]], split: bool, rng: np.random.Generator) -> None:
     compiled = weft.compile(f, split=split)
