@@ -219,7 +219,7 @@ def _geometry(tensor: Tensor) -> Geometry:
     data: Any = tensor._data
     if not isinstance(data, MetaPayload) and not (isinstance(data, View) and data.has_geometry):
         raise TypeError(_UNKNOWN)
-    return data.geometry()  # type: ignore[no-any-return]
+    return data.geometry()
 
 
 def _probe(op: Op, forms: tuple[Any, ...]) -> tuple[Order | None, ...]:

@@ -3,6 +3,7 @@ or none of it."""
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ import weft
 from weft import Tensor, guards, nn
 from weft.compile.driver import CompiledFunction
 from weft.compile.program import call_plan
-from weft.guards import observation
+from weft.compile.program.entry import Entry
+from weft.guards import asides, observation
+from weft.guards.slots import EndSlot
 from weft.support import pytree
 
 
@@ -50,7 +53,7 @@ def _interrupt(*_: Any) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("place", ["effects", "tree", "put"])
+@pytest.mark.parametrize("place", ["behind the program", "effects", "tree", "put", "added"])
 def test_a_step_is_made_whole(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected, found, x = Trainer(), Trainer(), weft.linspace(-1, 1, 12).reshape(4, 3)
     weft.manual_seed(7)
@@ -60,12 +63,15 @@ def test_a_step_is_made_whole(place: str, monkeypatch: pytest.MonkeyPatch) -> No
     found.compiled(x)
     found.compiled(x)
     holder, name = {
+        "behind the program": (Entry, "_finish"), "added": (EndSlot, "store"),
         "effects": (call_plan.Effects, "apply"), "tree": (pytree, "unflatten"), "put": (guards.ObjectWrite, "target")
     }[place]
     pending = [True]
     real = getattr(holder, name) if place != "put" else None
 
     def once(*args: Any) -> Any:
+        if place == "behind the program" and pending and pending.pop():
+            raise KeyboardInterrupt
         made = real(*args) if real is not None else args[0].__dict__["target"]
         if pending and pending.pop():
             raise KeyboardInterrupt
@@ -120,3 +126,27 @@ def test_an_interrupt_while_native_code_runs_comes_behind_the_whole_step(monkeyp
     found.compiled(x)
     for a, b in zip(expected.state(), found.state(), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="a signal that nobody else uses")
+def test_a_signal_handler_is_itself_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt may come where the block of a capture is about to put handlers back: they stay replaced then, and
+    captures that followed put more and more around them. The next one, or the next signal, puts them back."""
+    calls: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda *_: calls.append(1))
+    try:
+        handler = signal.getsignal(signal.SIGUSR1)
+        for ends_by_a_signal in (True, False):
+            with monkeypatch.context() as patch:
+                patch.setattr(asides._Handlers, "__exit__", _interrupt)
+                with pytest.raises(KeyboardInterrupt):
+                    weft.compile(lambda x: x.sin() + 1)(weft.ones(2))
+            calls.clear()
+            if ends_by_a_signal:
+                signal.raise_signal(signal.SIGUSR1)
+                assert len(calls) == 1
+            else:
+                weft.compile(lambda x: x.sin() + 2)(weft.ones(2))
+            assert signal.getsignal(signal.SIGUSR1) is handler
+    finally:
+        signal.signal(signal.SIGUSR1, before)

@@ -37,7 +37,7 @@ class ArgumentPlace:
         """Equal for the same place in the captured call."""
         return self.slot.key
 
-    def put_in(self, container: Any, value: Any) -> None:
-        """Write the value into the container of a call."""
+    def within(self, container: Any) -> Slot:
+        """The place in the container of a call."""
         slot = self.slot
-        type(slot)(container, slot.name, slot.text).put(value)
+        return type(slot)(container, slot.name, slot.text)
