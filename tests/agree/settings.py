@@ -176,8 +176,9 @@ def draw(rng: np.random.Generator) -> Program:
     return Program(body, str(rng.choice(["float32", "float64"])), tuple(calls), orders)
 
 
-def run(program: Program, wrap: Callable[[Body], Body]) -> list[list[Any]]:
-    """What each call gives: its result, gradients of each order, the settings afterwards, symbols that are left."""
+def run(program: Program, wrap: Callable[[Body], Body], walk: Block = nullcontext) -> list[list[Any]]:
+    """What each call gives: its result, gradients of each order, the settings afterwards, symbols that are left.
+    walk: a block around each backward call."""
     body, outcomes = BODIES[program.body], []
     function = wrap(lambda x, w: body(x, w))
     dtype = getattr(weft, program.dtype)
@@ -188,7 +189,7 @@ def run(program: Program, wrap: Callable[[Body], Body]) -> list[list[Any]]:
             y = function(x, w)
         grads: list[weft.Tensor] = []
         if y.requires_grad:
-            with SETTINGS[after]():
+            with SETTINGS[after](), walk():
                 grads += weft.autograd.grad(y.square().sum(), (x, w), create_graph=program.orders > 1)
                 if program.orders > 1:
                     loss = sum(g.square().sum() for g in grads)

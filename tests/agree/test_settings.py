@@ -5,18 +5,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
 import pytest
 
 import weft
-from tests.agree.settings import BODIES, Body, Program, difference, draw, run
+from tests.agree.settings import BODIES, Block, Body, Program, difference, draw, run
 from tests.agree.width import times
 
-WAYS: dict[str, Callable[[Body], Body]] = {
-    "compile": weft.compile, "split": partial(weft.compile, split=True),
-    "interpret": partial(weft.compile, backend="interpret"),
+WAYS: dict[str, tuple[Callable[[Body], Body], Block]] = {
+    "compile": (weft.compile, nullcontext), "split": (partial(weft.compile, split=True), nullcontext),
+    "interpret": (partial(weft.compile, backend="interpret"), nullcontext),
+    "captured backward": (lambda f: f, weft.compiled_autograd.enable),
+    "captured backward of a compiled function": (weft.compile, weft.compiled_autograd.enable),
 }
 
 
@@ -29,7 +32,7 @@ def _as_they_were() -> Iterator[None]:
 
 
 def problem(program: Program, way: str) -> str | None:
-    return difference(run(program, WAYS[way]), run(program, lambda f: f), program.closeness)
+    return difference(run(program, *WAYS[way]), run(program, lambda f: f), program.closeness)
 
 
 def check(program: Program, way: str) -> None:
