@@ -303,6 +303,8 @@ class ProgramBackward(Node):
             body = self.gradients.body(wanted, absent) if function is None else function.body(wanted)
         if body is None or modes.special is not None or any(is_hooked(s) for s in self.saved or ()):
             return None
+        if self.gradients.joint.env.default_dtype is not get_default():  # by which what it becomes a part of goes
+            return None
         self.begin(grads, tuple(needs))
         taken = self._taken(body)
         if function is not None:

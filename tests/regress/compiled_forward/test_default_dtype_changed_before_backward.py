@@ -81,6 +81,22 @@ def test_second_derivatives(name: str, forward: weft.dtype, rng: np.random.Gener
             np.testing.assert_allclose(a, b, close, close * max(1, np.abs(b).max()))
 
 
+@pytest.mark.parametrize("name", [n for n in BODIES if n != "eye"])
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_captured_backward_calls(name: str, create_graph: bool, rng: np.random.Generator) -> None:
+    """A captured graph goes by the default dtype of its capture: the function's gradients became a part of one that has
+    another, and of later calls."""
+    compiled, sizes = weft.compile(BODIES[name]), rng.integers(2, 7, 2).tolist()
+    for backward in (weft.bfloat16, weft.float64, weft.float32, weft.bfloat16):
+        for n in sizes:
+            x, i = weft.linspace(0.1, 1, n, dtype=weft.float64).requires_grad_(), weft.arange(n)
+            (expected,) = weft.autograd.grad(BODIES[name](x, i).square().sum(), x)
+            y = compiled(x, i)
+            with default_dtype(backward), weft.compiled_autograd.enable():
+                (g,) = weft.autograd.grad(y.square().sum(), x, create_graph=create_graph)
+            np.testing.assert_allclose(g.detach().numpy(), expected.numpy(), 1e-5, 1e-5)
+
+
 def test_a_block_is_its_threads_own() -> None:
     """Inside, operators of this thread go by it, also those that were called before; outside nothing has changed."""
     i, elsewhere = weft.arange(3), []
