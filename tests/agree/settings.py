@@ -155,7 +155,8 @@ class Program:
         """By how much two modes may differ."""
         names = {name for _, *around in self.calls for name in around}
         if self.dtype == "float32":
-            return 6e-2 if "autocast" in names or self.body == "in_part" else 2e-3 if "half" in names else 1e-4
+            loose = "half" in names or self.body == "normalized"
+            return 6e-2 if "autocast" in names or self.body == "in_part" else 2e-3 if loose else 1e-4
         return 2e-2 if "half" in names and self.reads_default else 1e-4 if self.reads_default else 1e-9
 
     @property
