@@ -81,7 +81,7 @@ class CallingEntry(Entry):
     def _end(self, frame: Frame, before: Before) -> Any:
         part, executable = self.split.parts[-1], self.executable
         return self.make_whole(
-            lambda: run_part(part, executable, frame), frame.leaves, frame.inputs, frame.symbols, frame.grads, before
+            lambda *_: run_part(part, executable, frame), frame.leaves, frame.inputs, frame.symbols, frame.grads, before
         )
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.compile.program.call_guards import CallGuards
 from weft.compile.program.call_plan import Effects, Grads, Inputs, Symbols
-from weft.compile.program.kept_up import KeptUp
+from weft.compile.program.kept_up import NOTHING_KEPT_UP, KeptUp
 from weft.compile.program.outputs import Outputs
 from weft.ir.graph import Graph
 from weft.programs.argument_histories import Before
@@ -63,23 +63,22 @@ class Entry:
         """Run the program on a call that fits."""
         inputs, grads = self.inputs.gather(leaves, symbols)
         before = self.outputs.remembered(leaves, inputs)
-        run = self.executable.run
-        return self.make_whole(lambda: run(inputs, symbols), leaves, inputs, symbols, grads, before)
+        return self.make_whole(self.executable.run, leaves, inputs, symbols, grads, before)
 
     def make_whole(
-        self, run: Callable[[], list[Any]], leaves: list[Any], inputs: list[Any], symbols: Symbols, grads: Grads,
-        before: Before,
+        self, run: Callable[[list[Any], Symbols], list[Any]], leaves: list[Any], inputs: list[Any], symbols: Symbols,
+        grads: Grads, before: Before,
     ) -> Any:
         """Run the program, its last part where it has several, and do what follows: all of it or nothing, wherever an
-        interrupt comes, which is raised behind it. run: in Python (behind a call of C there may be an interrupt before
-        its result has a name).
+        interrupt comes, which is raised behind it. run: gives the results, and is Python's (behind a call of C an
+        interrupt may come before its result has a name).
         """
         results: list[Any] | None = None
         interrupt: Interrupted | None = None
-        kept_up = KeptUp()
+        kept_up = KeptUp() if self.outputs.assigned else NOTHING_KEPT_UP
         try:
             try:
-                results = run()
+                results = run(inputs, symbols)
             except Interrupted as stop:
                 results, interrupt = stop.results, stop
             output = self._finish(leaves, inputs, results, symbols, grads, kept_up, before)

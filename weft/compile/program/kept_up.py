@@ -32,5 +32,8 @@ class KeptUp:
         return length != self.begun[1][0] or last is not self.begun[1][1]
 
 
+NOTHING_KEPT_UP = KeptUp()  # of calls that assign nothing
+
+
 def _end_of(holder: Any) -> tuple[int, Any]:
     return len(holder), (holder[-1] if holder else None)
