@@ -3,19 +3,24 @@ or none of it."""
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import threading
 from typing import Any
 
 import numpy as np
 import pytest
 
 import weft
+from tests.symbols_left import symbols_left
 from weft import Tensor, guards, nn
+from weft.codegen import compilation
 from weft.compile.driver import CompiledFunction
 from weft.compile.program import call_plan
 from weft.compile.program.entry import Entry
 from weft.guards import asides, observation
-from weft.guards.slots import EndSlot
+from weft.guards.lifting import Substitution
+from weft.guards.slots import EndSlot, Slot
 from weft.support import pytree
 
 
@@ -126,6 +131,62 @@ def test_an_interrupt_while_native_code_runs_comes_behind_the_whole_step(monkeyp
     found.compiled(x)
     for a, b in zip(expected.state(), found.state(), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("place", [1, 2])
+def test_one_while_stand_ins_are_put_leaves_none(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a capture puts on older objects, before the function runs, is taken off again."""
+    trainer, x, real, puts = Trainer(), weft.ones(2, 3), Slot.put, [0]
+    trainer.compiled(x)
+    before, entered = trainer.state(), Substitution.__enter__
+
+    def put(slot: Any, value: Any) -> None:
+        real(slot, value)
+        puts[0] += 1
+        if puts[0] == place:
+            raise KeyboardInterrupt
+
+    def enter(substitution: Any) -> Any:
+        with monkeypatch.context() as patch:
+            patch.setattr(Slot, "put", put)
+            return entered(substitution)
+
+    trainer.model.eval()  # another capture, which knows the places that are assigned
+    with monkeypatch.context() as patch:
+        patch.setattr(Substitution, "__enter__", enter)
+        with pytest.raises(KeyboardInterrupt):
+            trainer.compiled(x)
+    assert puts[0] > place and not symbols_left(trainer)
+    for a, b in zip(trainer.state(), before, strict=True):
+        np.testing.assert_array_equal(a, b)
+    trainer.compiled(x)
+    assert trainer.count == before[0] + 1
+
+
+def test_one_while_other_threads_generate_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LLVM closes modules that nobody is at work on: an interrupted Thread.join takes a thread that runs for ended."""
+    threads = weft.get_num_threads()
+    monkeypatch.setattr(compilation, "BATCH", 1)
+    weft.set_num_threads(3)
+    real, x = threading.Event.wait, weft.rand(7)
+    try:
+        for i in range(4):
+            pending = [True]
+
+            def wait(event: Any, timeout: Any = None, pending: list[bool] = pending) -> Any:
+                if pending and pending.pop():
+                    raise KeyboardInterrupt
+                return real(event, timeout)
+
+            step = weft.compile(lambda x, i=i: (x.sort()[0] * (i + 1)).cumsum(0).softmax(0).sum() + x.exp().prod())
+            with monkeypatch.context() as patch:
+                patch.setattr(threading.Event, "wait", wait)
+                with contextlib.suppress(KeyboardInterrupt):
+                    step(x)
+            expected = (x.sort()[0] * (i + 1)).cumsum(0).softmax(0).sum() + x.exp().prod()
+            np.testing.assert_allclose(step(x).numpy(), expected.numpy(), rtol=1e-4)
+    finally:
+        weft.set_num_threads(threads)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="a signal that nobody else uses")

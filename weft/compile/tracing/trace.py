@@ -202,8 +202,10 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
             _note_results(outcome, returned, numbers, before, memo)
             restart_for_sharing(recording, outcome, seen)  # with what only the results show
         finally:
-            outcome.capture.calls.end()
-            to_the_end(seen.rollback)
+            try:
+                outcome.capture.calls.end()
+            finally:
+                to_the_end(seen.rollback)
     outcome.met = [leaf for leaf in seen.leaves if isinstance(leaf, Tensor)]
     if seen.names_of_leaves:
         pairs = zip(outcome.facts, outcome.leaves, strict=True)
