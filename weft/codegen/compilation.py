@@ -172,8 +172,11 @@ class Compilation:
             self._waiting.put(None)
         for worker, ended in self._workers:
             ended.wait()  # (an interrupted join takes a thread that runs for one that has ended)
-            worker.join()
+            worker.join(LONGEST_END)
         self._workers = []
+
+
+LONGEST_END = 1.0  # seconds; what an interrupt left of llvmlite's lock may keep a thread that has done its work
 
 
 def _work(
