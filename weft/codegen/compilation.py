@@ -24,6 +24,7 @@ from weft.codegen.kernel_store import KernelObject, KernelStore, digest_of, rena
 from weft.codegen.target import Target
 from weft.runtime.pool import get_num_threads
 from weft.support.counters import counters
+from weft.support.interrupts import to_the_end
 from weft.support.progress import progress
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Compilation:
         self._sent: set[str] = set()
         self._parts: list[Part] = []
         self._waiting: queue.SimpleQueue[Part | None] = queue.SimpleQueue()
-        self._workers: list[threading.Thread] = []
+        self._workers: list[tuple[threading.Thread, threading.Event]] = []  # the event: it is done with all parts
         if self._threads > 1 or store is not None:
             module.finished = self._finished
 
@@ -84,6 +85,9 @@ class Compilation:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._module.finished = unwatched  # (what is let go of without `close` goes in the order of its references)
+        to_the_end(self._leave)
+
+    def _leave(self) -> None:
         while self._next() is not None:
             pass
         self._end()
@@ -141,15 +145,16 @@ class Compilation:
             self._send(self._module.text([f.name for f in functions.values()]), symbols)
 
     def _start_worker(self) -> None:
+        ended = threading.Event()
         worker = threading.Thread(
-            target=_work, args=(self._waiting, new_machine(self._target)), name="weft-compile", daemon=True
+            target=_work, args=(self._waiting, new_machine(self._target), ended), name="weft-compile", daemon=True
         )
         try:
             worker.start()
         except RuntimeError:  # the process may have no more threads, or is about to end: this one does all
             self._threads = 1
             return
-        self._workers.append(worker)
+        self._workers.append((worker, ended))
 
     def _send(self, text: str, symbols: Mapping[str, str] = MappingProxyType({})) -> None:
         part = Part(renamed(text, self._symbols), self._target, symbols)
@@ -163,16 +168,25 @@ class Compilation:
         return None
 
     def _end(self) -> None:
-        for _ in self._workers:
+        for _ in range(self._threads):  # (an interrupt may have come before a thread that runs was noted)
             self._waiting.put(None)
-        for worker in self._workers:
-            worker.join()
+        for worker, ended in self._workers:
+            ended.wait()  # (an interrupted join takes a thread that runs for one that has ended)
+            worker.join(LONGEST_END)
         self._workers = []
 
 
-def _work(waiting: queue.SimpleQueue[Part | None], machine: llvm_binding.TargetMachine) -> None:
-    while (part := waiting.get()) is not None:
-        part.compile(machine)
+LONGEST_END = 1.0  # seconds; what an interrupt left of llvmlite's lock may keep a thread that has done its work
+
+
+def _work(
+    waiting: queue.SimpleQueue[Part | None], machine: llvm_binding.TargetMachine, ended: threading.Event
+) -> None:
+    try:
+        while (part := waiting.get()) is not None:
+            part.compile(machine)
+    finally:
+        ended.set()
 
 
 class Part:
@@ -185,14 +199,16 @@ class Part:
         self._module = parsed(text, target, self._context)
         self._error = llvm.ffi.OutputString()
         self._buffer: Any = None
+        self._lock, self._is_closed = threading.Lock(), False  # LLVM may be at work on it while an interrupt closes it
         self.symbols, self.is_done = symbols, False
 
     def compile(self, machine: llvm_binding.TargetMachine) -> None:
         """Generate its code: one call, so that Python's lock is waited for once."""
         emit = self._ffi.lib.LLVMPY_TargetMachineEmitToMemory
         emit = getattr(emit, "_cfn", emit)  # llvmlite's function within its lock
-        with _running:
-            self._buffer = emit(machine, self._module, 1, self._error)
+        with self._lock, _running:
+            if not self._is_closed:
+                self._buffer = emit(machine, self._module, 1, self._error)
         self.is_done = True
 
     def code(self) -> bytes:
@@ -204,11 +220,13 @@ class Part:
 
     def close(self) -> None:
         """Let go of what LLVM holds: the module before its context, as the garbage collector would not promise."""
-        if self._buffer:
-            self._ffi.lib.LLVMPY_DisposeMemoryBuffer(self._buffer)
-            self._buffer = None
-        self._module.close()
-        self._context.close()
+        with self._lock:
+            self._is_closed = True
+            buffer, self._buffer = self._buffer, None
+            if buffer:
+                self._ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
+            self._module.close()
+            self._context.close()
 
 
 class _Running:

@@ -29,6 +29,10 @@ class Watched(Program):
         """live: the nodes of the walk by place."""
         graph = recording.graph
         self._origins = {node: live[place] for node, place in zip(graph.nodes, recording.owners, strict=True)}
+        # what is in blocks is a part of the call that has them
+        self._inner = {
+            inner: origin for node, origin in self._origins.items() for block in node.blocks for inner in block.walk()
+        }
         # of what inlined programs give, which gradient of its node it is
         self._edges = {graph.nodes[number]: edge for number, edge in recording.edges.items()}
         super().__init__(graph, lambda part: interpret_part(part, self._pure))
@@ -41,8 +45,11 @@ class Watched(Program):
             return super().__call__(inputs, progress, resumed)
         finally:
             self._origins.clear()
+            self._inner.clear()
 
     def _pure(self, node: ir.Node, args: tuple[Any, ...]) -> Results:
+        if node in self._inner:
+            return _in_the_name_of(self._inner[node], node, args, evaluate_as)
         if node.op in _OF_NODES or plan_of_opaque(node.op) is not None:
             return self._watched(node, args, evaluate_as)
         origin = self._origins[node]

@@ -45,9 +45,9 @@ def result_orders(op: Op, args: tuple[Any, ...], env: ShapeEnv | None) -> tuple[
     if op.lies is not None:
         return orders_said(op, args, env) or ()
     try:
-        forms = tuple([_form(a, env) for a in args])
-        if op.scalar is not None:
+        if op.scalar is not None:  # (whatever its numbers are)
             return _told([_joint_order([a for a in args if isinstance(a, Tensor)], env)])
+        forms = tuple([_form(a, env) for a in args])
         key = (op, forms, tuple(map(type, forms)))
         probed = _FOUND.get(key)
     except (TypeError, KeyError, CaptureError):
@@ -147,9 +147,7 @@ def _form(value: Any, env: ShapeEnv | None) -> Any:
         data = value._data
         if is_dense(value):
             return _form_of(data.dtype, data.shape, data.strides)
-        if not isinstance(data, MetaPayload) and not (isinstance(data, View) and data.has_geometry):
-            raise TypeError(_UNKNOWN)
-        return _form_of(value.dtype.numpy, *_examples(data.geometry(), env))
+        return _form_of(value.dtype.numpy, *_examples(_geometry(value), env))
     if kind is SymInt or kind is Expr:
         return _size(value, env)
     if kind is ndarray:
@@ -186,7 +184,7 @@ def _stand_in(value: Any) -> Any:
 def _joint_order(operands: list[Tensor], env: ShapeEnv | None) -> Order:
     """The order of a pointwise operator's result."""
     lie = [
-        Geometry(t._data.shape, t._data.strides) if is_dense(t) else Geometry(*_examples(t._data.geometry(), env))
+        Geometry(t._data.shape, t._data.strides) if is_dense(t) else Geometry(*_examples(_geometry(t), env))
         for t in operands
     ]
     ndim = max(g.ndim for g in lie)
@@ -213,9 +211,15 @@ def _operand(value: Any, env: ShapeEnv | None) -> Any:
     data = value._data
     if is_dense(value):
         return operand_of(data)
+    return Operand(*_examples(_geometry(value), env), 0, value.dtype)
+
+
+def _geometry(tensor: Tensor) -> Geometry:
+    """How a tensor without bytes lies. Raises TypeError where its dims are not known."""
+    data: Any = tensor._data
     if not isinstance(data, MetaPayload) and not (isinstance(data, View) and data.has_geometry):
         raise TypeError(_UNKNOWN)
-    return Operand(*_examples(data.geometry(), env), 0, value.dtype)
+    return data.geometry()
 
 
 def _probe(op: Op, forms: tuple[Any, ...]) -> tuple[Order | None, ...]:

@@ -15,6 +15,7 @@ from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, Method
 from typing import Any, Final
 
 from weft.support.asides import aside
+from weft.support.interrupts import to_the_end
 
 StepAside = Callable[[], AbstractContextManager[None]]
 _NO_HANDLERS: Final = (int, type(None), BuiltinFunctionType)
@@ -102,14 +103,17 @@ def users_aside(step_aside: StepAside) -> Iterator[_Handlers]:
                 sys.settrace(traced)
             yield handlers
         finally:
+            handlers.is_over = True
             if traced is not None and sys.gettrace() is traced:
                 sys.settrace(tracer)
 
 
 class _Handlers:
-    """A block within which the user's signal handlers step aside."""
+    """A block within which the user's signal handlers step aside. is_over: whether it has ended, though an interrupt
+    may have come before they were put back."""
 
     def __init__(self, step_aside: StepAside) -> None:
+        self.is_over = False
         self._step_aside = step_aside
         self._places: list[tuple[int, Any, Any]] = []  # the signal, its handler, and what stands there instead
 
@@ -122,18 +126,61 @@ class _Handlers:
             return
         stand_ins = [instead for _, _, instead in self._places]
         for number in range(1, _signal.NSIG):
-            handler = _signal.getsignal(number)
+            handler = _users(_signal.getsignal(number))
             if type(handler) in _NO_HANDLERS or any(handler is instead for instead in stand_ins):
                 continue
             if isinstance(handler, (FunctionType, MethodType)) or _is_object(handler):
-                instead = _aside(handler, self._step_aside)
+                instead = self._instead(number, handler)
                 self._places.append((number, handler, instead))
                 _signal.signal(number, instead)
 
+    def _instead(self, number: int, handler: Callable[..., Any]) -> Callable[..., Any]:
+        """What stands in a handler's place. One that raises may end the block where nothing puts it back: it is in its
+        own place by then. So is one that is called when the block is over."""
+        step_aside, is_over = self._step_aside, self._question()
+
+        def run(*args: Any) -> Any:
+            if is_over():
+                _put_back(number, handler, run)
+                return handler(*args)
+            try:
+                with step_aside():
+                    return handler(*args)
+            except BaseException:
+                _put_back(number, handler, run)
+                raise
+
+        run.stands_for = handler, is_over  # type: ignore[attr-defined]
+        return run
+
+    def _question(self) -> Callable[[], bool]:
+        """Whether the block is over, asked of one that may have gone."""
+        reference = weakref.ref(self)
+
+        def is_over() -> bool:
+            block = reference()
+            return block is None or block.is_over
+
+        return is_over
+
     def __exit__(self, *error: object) -> None:
+        to_the_end(self._put_all_back)
+
+    def _put_all_back(self) -> None:
         for number, handler, instead in self._places:
-            if _signal.getsignal(number) is instead:  # what someone else put there stays
-                _signal.signal(number, handler)
+            _put_back(number, handler, instead)
+
+
+def _put_back(number: int, handler: Any, instead: Any) -> None:
+    """Put a handler back in its place; what someone else put there stays."""
+    if _signal.getsignal(number) is instead:
+        _signal.signal(number, handler)
+
+
+def _users(handler: Any) -> Any:
+    """The handler that the user has set, in whose place one of a block that is over may stand."""
+    stands_for, is_over = getattr(handler, "stands_for", (None, None))
+    return _users(stands_for) if is_over is not None and is_over() else handler
 
 
 @contextmanager
@@ -169,14 +216,6 @@ def stepping_aside() -> Iterator[None]:
 def _is_object(handler: Any) -> bool:
     """Whether a signal handler is an object of the user's that can be called."""
     return any(isinstance(cls.__dict__.get("__call__"), FunctionType) for cls in type(handler).__mro__)
-
-
-def _aside(function: Callable[..., Any], step_aside: StepAside) -> Callable[..., Any]:
-    def run(*args: Any) -> Any:
-        with step_aside():
-            return function(*args)
-
-    return run
 
 
 def _traced(tracer: Callable[..., Any], step_aside: StepAside) -> Callable[..., Any]:

@@ -34,6 +34,7 @@ from weft.guards.rewrite import original
 from weft.guards.slots import GlobalSlot, ItemSlot, Key, class_lookup, instance_dict
 from weft.guards.values import MISSING
 from weft.guards.visit import Visitor
+from weft.support.interrupts import to_the_end
 from weft.support.locations import Location
 
 Deed = tuple[Any, ...]  # what is done, and what to do instead; or ASKS, and a question
@@ -88,16 +89,22 @@ class FrameWatcher:
         self._filter: Any = None  # of events, in native code
 
     def __enter__(self) -> FrameWatcher:
-        self._previous = sys.getprofile()
-        self._open.enter_context(users_aside(self.aside))
-        self._collects = gc.isenabled()
-        gc.disable()  # a collection would call finalizers and gc.callbacks, whose frames are nobody's reads
-        if not _is_function(self._previous):
-            self._previous.disable()
-        sys.setprofile(self._make_hook())  # kept nowhere else: what was read must not live on in a cycle
+        self._previous, self._collects = sys.getprofile(), gc.isenabled()
+        try:
+            self._open.enter_context(users_aside(self.aside))
+            gc.disable()  # a collection would call finalizers and gc.callbacks, whose frames are nobody's reads
+            if not _is_function(self._previous):
+                self._previous.disable()
+            sys.setprofile(self._make_hook())  # kept nowhere else: what was read must not live on in a cycle
+        except BaseException:  # (an interrupt; nobody calls __exit__ then)
+            to_the_end(self._end)
+            raise
         return self
 
     def __exit__(self, *exc: object) -> None:
+        to_the_end(self._end)
+
+    def _end(self) -> None:
         sys.setprofile(self._beneath)
         self._open.close()
         if self._filter is not None:

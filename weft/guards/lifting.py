@@ -32,8 +32,12 @@ class Substitution:
 
     def __enter__(self) -> Substitution:
         self._before = [slot.get() for slot in self.slots]
-        for slot, stand_in in zip(self.slots, self.stand_ins, strict=True):
-            slot.put(stand_in)
+        try:
+            for slot, stand_in in zip(self.slots, self.stand_ins, strict=True):
+                slot.put(stand_in)
+        except BaseException:  # (an interrupt; nobody calls __exit__ then)
+            to_the_end(self._put_back)
+            raise
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -15,7 +15,7 @@ from weft.lazy.calls import needed_for, values_in
 from weft.lazy.closures import StepClosures
 from weft.lazy.executor import Executor, Job
 from weft.lazy.payload import LazyPayload, LazyStorage, fresh
-from weft.lazy.programs import Plan, Specialized, unbacked_in
+from weft.lazy.programs import Plan, Specialized, Writes, unbacked_in
 from weft.lazy.recorded import Recorded
 from weft.lazy.tiers import Line, Lines
 from weft.lazy.trace import INDEX_BITS, Trace
@@ -24,6 +24,7 @@ from weft.ops.op import Op
 from weft.programs.store import ProgramStore
 from weft.support import limits
 from weft.support.garbage import collection_held
+from weft.support.interrupts import to_the_end
 from weft.support.locations import user_location
 from weft.tensor.backend import Backend
 from weft.tensor.tensor import Tensor
@@ -178,30 +179,59 @@ class LazyDevice:
             storage.lasts = True
         done = Latch()  # (other threads may read a cell before its program is there)
         outputs = [Cell(None, done) for _ in wanted]
-        for value, cell in zip(wanted, outputs, strict=True):
-            value.cell, value.node = cell, None
-        if everybody is None:
-            trace.restart()
-        else:
-            for storage in everybody:
-                storage.update = None  # (as is_waiting() does)
-            trace.restart(())
-        if not wanted:
-            return
-        writes = tuple([(i, slot) for i, slot, value, _ in spare if value() is None])
+        writes: Writes = ()
+        job: Job | None = None
         try:
+            self._hand_over(wanted, outputs, everybody)
+            if not wanted:
+                return
+            writes = tuple([(i, slot) for i, slot, value, _ in spare if value() is None])
             program = plan.program(
                 numbers, writes, lambda: cause_of(f"a step of {len(plan.calls)} calls"),
                 lambda: {slot for _, slot, _, lasts in spare if lasts})
-        except BaseException as error:  # what the values wait for has gone by now, so that they must come all the same
-            try:
-                self._submit(Job(plan.interpreted(numbers, writes), cells, numbers, outputs, sizes))
-            except BaseException:
-                for cell in outputs:
-                    cell.error = error
-                done.set()
+            job = Job(program, cells, numbers, outputs, sizes)
+            self._submit(job)
+        except BaseException:  # what the values wait for has gone by now, so that they must come all the same
+            to_the_end(lambda: self._hand_over(wanted, outputs, everybody))
+            to_the_end(lambda: self._see_to(job, plan, writes, cells, numbers, outputs, sizes))
             raise
-        self._submit(Job(program, cells, numbers, outputs, sizes))
+
+    def _hand_over(
+        self, wanted: list[Deferred], outputs: list[Cell], everybody: Sequence[LazyStorage] | None
+    ) -> None:
+        """From now on values wait for their cells, and the trace is a new one. (It may be done twice.)"""
+        for value, cell in zip(wanted, outputs, strict=True):
+            value.cell, value.node = cell, None
+        if everybody is None:
+            self.trace.restart()
+        else:
+            for storage in everybody:
+                storage.update = None  # (as is_waiting() does)
+            self.trace.restart(())
+
+    def _see_to(
+        self, job: Job | None, plan: Plan, writes: Writes, cells: list[Any], numbers: list[Any], outputs: list[Cell],
+        sizes: Sequence[UnbackedSize],
+    ) -> None:
+        """Have a program's results come, though it could not be made, or an interrupt came on its way."""
+        if not outputs or outputs[0].done is None:
+            return
+        done = outputs[0].done
+        self.executor.wait()
+        if done.is_set():
+            return
+        try:
+            job = job or Job(plan.interpreted(numbers, writes), cells, numbers, outputs, sizes)
+            job.run()
+            if job.sizes:
+                job.settle()
+                self.trace.restart()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            for cell in outputs:
+                cell.error = error
+            done.set()
 
     def plan(
         self, key: Any, wanted: list[Deferred], sizes: Sequence[UnbackedSize], failing: Collection[int] = ()

@@ -9,16 +9,38 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from _thread import allocate_lock
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.lazy.programs import Specialized
 from weft.lazy.tiers import CallByCall
 from weft.lazy.values import Array, Cell, Latch
+from weft.runtime.program import Interrupted
 from weft.support.errors import NotFiniteError
+from weft.support.interrupts import to_the_end
 
 WORTH_A_WORKER = 1e-3  # seconds that a program takes
 _MOST_WAITING = 64
+
+
+class Run:
+    """One run of a program, which an interrupt puts off: what was begun comes to its end."""
+
+    def __init__(self, program: Specialized | CallByCall, numbers: list[Any]) -> None:
+        self.program, self.numbers = program, numbers
+        self._computed: list[Any] | None = None
+
+    def results(self, arrays: list[Array]) -> list[Array]:
+        """What it gives for these inputs, each time that it is asked. Raises what the program raises, and an interrupt:
+        asked once more it goes on."""
+        if self._computed is None:
+            try:
+                self._computed = self.program.compute(arrays, self.numbers)
+            except Interrupted as stop:  # it has run, and has written
+                self._computed = stop.results
+                raise
+        return self.program.results_of(self._computed, arrays)
 
 
 class Job:
@@ -30,31 +52,39 @@ class Job:
         self, program: Specialized | CallByCall, inputs: list[Cell], numbers: list[Any], outputs: list[Cell],
         sizes: Sequence[Any] = (),
     ) -> None:
-        self.program, self.inputs, self.numbers, self.outputs = program, inputs, numbers, outputs
+        self.program, self.inputs, self.numbers, self.outputs = program, inputs, numbers, list(outputs)
         self.sizes = sizes
         self.found: list[int | None] = []  # the numbers of the sizes; None where they cannot be computed
         self.error: BaseException | None = None
         self.done = next((c.done for c in outputs if c.done is not None), None) or Latch()
         for cell in outputs:
             cell.done = self.done
+        self._run = Run(program, numbers)
+        self._lock = allocate_lock()  # (after an interrupt two threads may come to run it)
 
     def run(self) -> None:
-        """Run the program. Raises nothing: results have the error."""
-        start = time.perf_counter()
-        try:
-            arrays: list[Array] = [cell.read() for cell in self.inputs]
-            results = self.program.run(arrays, self.numbers)
-            for cell, result in zip(self.outputs, results, strict=False):  # (sizes are behind them)
-                cell.array = result
-            self.found = [int(number) for number in results[len(self.outputs) :]]
-        except BaseException as error:
-            self.error = error
-            self._salvage(error)
-        finally:
+        """Run the program, once. Raises nothing, for results have the error, but an interrupt: when they are there."""
+        to_the_end(self._run_once)
+
+    def _run_once(self) -> None:
+        with self._lock:
+            if self.done.is_set():
+                return
+            start = time.perf_counter()
+            try:
+                results = self._run.results([cell.read() for cell in self.inputs])
+                for cell, result in zip(self.outputs, results, strict=False):  # (sizes are behind them)
+                    cell.array = result
+                self.found = [int(number) for number in results[len(self.outputs) :]]
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                self.error = error
+                self._salvage(error)
             self.program.took(time.perf_counter() - start)
+            self.done.set()
             self.inputs.clear()
             self.outputs.clear()
-            self.done.set()
 
     def settle(self) -> None:
         """Wait, and tell the sizes to whoever goes by them."""
@@ -69,6 +99,8 @@ class Job:
             if isinstance(error, NotFiniteError):  # (no operator fails)
                 raise error
             results = self.program.run_apart([cell.read() for cell in self.inputs], self.numbers)
+        except KeyboardInterrupt:
+            raise
         except BaseException:  # an input has no value: nothing has
             results = [error for _ in (*self.outputs, *self.sizes)]
         self.found = [None if isinstance(r, BaseException) else int(r) for r in results[len(self.outputs) :]]
@@ -97,13 +129,13 @@ class Executor:
             job.run()
             self._note(job)
             return
-        self._last = job
 
         def run() -> None:
             job.run()
             self._note(job)
 
         self._on_worker(run)
+        self._last = job
 
     def _note(self, job: Job) -> None:
         if job.error is not None:

@@ -91,11 +91,14 @@ class Specialized:
         )
         return numbers if is_fit else UNFIT
 
-    def run(self, arrays: list[Array], numbers: Numbers) -> list[Array]:
-        """The results: arrays that nobody else has, or the inputs that they are written to."""
+    def compute(self, arrays: list[Array], numbers: Numbers) -> list[Any]:
+        """What the program gives; what it writes is written."""
         inputs: list[Any] = [*arrays, *[numbers[i] for i in self._floats]]
-        results = self.executable.run(inputs, {name: numbers[i] for i, name in self._symbols})
-        taken = set(map(id, arrays))
+        return self.executable.run(inputs, {name: numbers[i] for i, name in self._symbols})
+
+    def results_of(self, computed: list[Any], arrays: list[Array]) -> list[Array]:
+        """The results: arrays that nobody else has, or the inputs that they are written to. (It may be done twice.)"""
+        results, taken = computed, set(map(id, arrays))
         for i in self._owned:
             if id(results[i]) in taken or not isinstance(results[i], np.ndarray):
                 results[i] = np.array(results[i], order="C")

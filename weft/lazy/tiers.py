@@ -41,19 +41,22 @@ class CallByCall:
     def took(self, seconds: float) -> None:
         """(A program keeps this, to know whether a worker is worth it.)"""
 
-    def run(self, arrays: list[Array], numbers: Numbers) -> list[Array]:
-        """The results: arrays that nobody else has, or the inputs that they are written to."""
+    def compute(self, arrays: list[Array], numbers: Numbers) -> list[Any]:
+        """What the calls give, in arrays that nobody else has."""
         run = _Run(arrays, numbers, self._numbers_from)
         last = self._last_uses()
         for i, call in enumerate(self._calls):
             run.results.append(run.call(call))
             for done in last.get(i, ()):
                 run.results[done] = None
-        results: list[Any] = own_memory([run.argument(place) for place in self._results], arrays)
+        return own_memory([run.argument(place) for place in self._results], arrays)
+
+    def results_of(self, computed: list[Any], arrays: list[Array]) -> list[Array]:
+        """The results: arrays that nobody else has, or the inputs that they are written to. (It may be done twice.)"""
         for position, slot in self.writes:
-            np.copyto(arrays[slot], results[position])
-            results[position] = arrays[slot]
-        return results
+            np.copyto(arrays[slot], computed[position])
+            computed[position] = arrays[slot]
+        return computed
 
     def run_apart(self, arrays: list[Array], numbers: Numbers) -> list[Array | BaseException]:
         """Each result by itself, or what computing it raises: of calls of which one raised."""

@@ -143,7 +143,7 @@ class Table:
         """(plan, what it gives) for a key that has no plan yet, or NOT_PLANNED. args: with arrays in place of what
         holds them.
         """
-        plans = self.plans
+        plans: Any = {} if dt.is_within_some() else self.plans
         if key in plans:
             self.refusals += 1
             if self.refusals >= 32 and not any(plans.values()):  # its results are views, say, whatever the arguments
@@ -214,7 +214,7 @@ def forget() -> None:
         table.large.clear()
 
 
-dt.on_default_change(forget)
+dt.forget_by(forget)
 
 
 def _nothing(args: tuple[Any, ...]) -> Any:

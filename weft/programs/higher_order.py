@@ -75,7 +75,8 @@ def _as_taken(tensor: Tensor, source: ArgumentSource) -> Tensor:
 def _whole(slot: StateSlot, leaves: Sequence[Any], was: Any) -> Tensor:
     """All of a storage, as a tensor whose gradient flows into the tensor that shows it or a part of it."""
     members = [tensor for tensor, _ in slot.members.values()] if slot.leaf is None else [leaves[slot.leaf]]
-    flowing = [t for t in members if t.requires_grad]
+    # (what hooks of saved tensors, or a checkpoint, give in the place of a leaf is that leaf)
+    flowing = list({gradient_edge(t): t for t in reversed(members) if t.requires_grad}.values())
     if len(flowing) > 1 or (flowing and len(slot.own) > 1):
         raise StateError(_SHARED)
     memory = slot.array if slot.leaf is None else base_like(members[0], slot)

@@ -125,12 +125,14 @@ class ReturnView:
     so that autograd knows what it is.
 
     creation: of a view that a custom Function gave, whose history is not that of view operators: how it was made
-    (`ViewOf.creation`). It is made without history, and the program's is put on it."""
+    (`ViewOf.creation`). It is made without history, and the program's is put on it. earlier: the same of one that
+    was made before its base was told to require a gradient: it has no history."""
 
     root: int
     path: tuple[tuple[Any, tuple[Any, ...], int], ...]
     is_recorded: bool  # whether it was made with grad mode on
     creation: str | None = None
+    earlier: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

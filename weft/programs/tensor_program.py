@@ -37,8 +37,9 @@ from weft.record.differentiate import Joint, is_differentiable, number_key, with
 from weft.support import limits
 from weft.support.errors import StateError, UnknownSize, VersionError
 from weft.support.memo import Memo
-from weft.tensor.modes import modes
+from weft.tensor.modes import modes, top_interceptor
 from weft.tensor.tensor import Tensor, tensor_around
+from weft.types.dtype import get_default, within_default
 from weft.types.tensor_type import FLOAT
 
 Symbols = Mapping[str, Any]
@@ -247,10 +248,17 @@ class ProgramBackward(Node):
 
     def computed(self, grads: Sequence[Any], needs: Sequence[bool]) -> list[Any]:
         """All gradients, or None for those that depend on nothing that comes in or that nobody needs: natively, or as
-        operators see them that record, batch or replace them. Raises VersionError where something that those are
-        computed from was written since."""
-        if modes.grad or modes.special is not None or not all([has_bytes(g) for g in grads]):
-            return self._again(grads, needs)
+        operators see them that record, batch or replace them; under the default dtype of the forward. Raises
+        VersionError where something that those are computed from was written since."""
+        default = self.gradients.joint.env.default_dtype
+        if default is get_default():
+            return self._computed(grads, needs)
+        with within_default(default):
+            return self._computed(grads, needs)
+
+    def _computed(self, grads: Sequence[Any], needs: Sequence[bool]) -> list[Any]:
+        if modes.grad or top_interceptor() is not None or not all([has_bytes(g) for g in grads]):
+            return self._again(grads, needs)  # (autocast casts as it was recorded)
         return self._natively(grads, needs)
 
     def _given(self, grads: Sequence[Any], needs: Sequence[bool]) -> tuple[dict[int, int | Whole], Wanted]:
@@ -319,6 +327,8 @@ class ProgramBackward(Node):
         if wanted:
             body = self.gradients.body(wanted, absent) if function is None else function.body(wanted)
         if body is None or modes.special is not None or any(is_hooked(s) for s in self.saved or ()):
+            return None
+        if self.gradients.joint.env.default_dtype is not get_default():  # by which what it becomes a part of goes
             return None
         self.begin(grads, tuple(needs))
         if function is None:

@@ -100,6 +100,7 @@ def _on_stand_ins(
 ) -> Iterator[tuple[Capture, tuple[Any, ...], list[Edge]]]:
     """Run a graph with symbolic tensors under a capture: its results, and where the gradients of `wrt` flow."""
     capture = Capture(graph.name, graph.env)
+    capture.evaluator.is_for_callers = True  # the backward that is recorded is no call of anybody's
     builder = capture.recorder.builder
     builder.track_locations = False
     with capture.active(), enable_grad():

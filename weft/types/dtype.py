@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
@@ -172,9 +174,19 @@ def as_dtype(value: Any) -> DType:
 _default = float32
 
 
+class _Within(threading.local):
+    """The default dtype of the block that a thread is in (within_default)."""
+
+    dtype: DType | None = None
+
+
+_within = _Within()
+_open: list[DType] = []  # of all threads, the blocks that they are in
+
+
 def get_default() -> DType:
     """The dtype of tensors made from Python floats."""
-    return _default
+    return (_within.dtype or _default) if _open else _default
 
 
 def set_default(dtype: DType) -> None:
@@ -188,10 +200,40 @@ def set_default(dtype: DType) -> None:
     for listener in _before:
         listener()
     _default = dtype
+    _forget_plans()
     for listener in _listeners:
         listener()
 
 
+@contextmanager
+def within_default(dtype: DType) -> Iterator[None]:
+    """Within the block this is the default dtype of this thread: what was recorded under it is computed as it was.
+    Nothing may wait within."""
+    if dtype is get_default():
+        yield
+        return
+    before, _within.dtype = _within.dtype, dtype
+    _open.append(dtype)
+    _forget_plans()
+    try:
+        yield
+    finally:
+        _forget_plans()
+        _open.remove(dtype)
+        _within.dtype = before
+
+
+def is_within_some() -> bool:
+    """Whether any thread is in such a block: plans of the one are none of the others'."""
+    return bool(_open)
+
+
+def _forget_plans() -> None:
+    for forget in _plans:
+        forget()
+
+
+_plans: list[Callable[[], None]] = []
 _before: list[Callable[[], None]] = []
 _listeners: list[Callable[[], None]] = []
 
@@ -202,8 +244,14 @@ def before_default_change(listener: Callable[[], None]) -> None:
 
 
 def on_default_change(listener: Callable[[], None]) -> None:
-    """Call `listener` when the default dtype is another one: what was found out about numbers may not hold any more."""
+    """Call `listener` when the default dtype is another one."""
     _listeners.append(listener)
+
+
+def forget_by(forget: Callable[[], None]) -> None:
+    """Call `forget` when the default dtype is another one, if only within a block: what was found out about numbers may
+    not hold any more."""
+    _plans.append(forget)
 
 
 def compute_dtype(dtype: DType) -> DType:

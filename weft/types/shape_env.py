@@ -46,6 +46,8 @@ class ShapeEnv:
     # who answers questions about unbacked sizes; None where they have no answer
     answers: Answers | None = field(default=None, init=False, repr=False, compare=False)
     is_over: bool = False  # whether the capture has ended: to Python, its symbols are numbers from then on
+    # the default dtype, by which operators on integers and factories go, whenever the graph is compiled or run
+    default_dtype: dt.DType = field(default_factory=dt.get_default, repr=False, compare=False)
     _asked: dict[tuple[Dim, Dim], tuple[bool, Relation | None]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -71,7 +73,7 @@ class ShapeEnv:
         examples = {name: values[name] for name in self.examples if name in values}
         return ShapeEnv(
             {**self.examples, **examples}, dict(self.guards), dict(self.counts), origins=dict(self.origins),
-            most=dict(self.most),
+            most=dict(self.most), default_dtype=self.default_dtype,
         )
 
     @property

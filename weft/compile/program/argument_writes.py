@@ -47,10 +47,10 @@ class ArgumentPlace:
         """The container of a call. tree: of its arguments."""
         return container_at(tree if self.within is None else self.within.get(), self.path)
 
-    def put_in(self, container: Any, value: Any) -> None:
-        """Write the value into the container of a call."""
+    def place_in(self, container: Any) -> Slot:
+        """The place in the container of a call."""
         slot = self.slot
-        type(slot)(container, slot.name, slot.text).put(value)
+        return type(slot)(container, slot.name, slot.text)
 
 
 class GradientPlace(Slot):
@@ -99,6 +99,6 @@ class ArgumentGradient:
         """Equal for the same place in the captured call."""
         return self.slot.key
 
-    def put_for(self, leaves: list[Any], value: Any) -> None:
-        """Write the value into the tensor of a call."""
-        GradientPlace.of(leaves[self.leaf]).put(value)
+    def place_for(self, leaves: list[Any]) -> GradientPlace:
+        """The place in the tensor of a call."""
+        return GradientPlace.of(leaves[self.leaf])

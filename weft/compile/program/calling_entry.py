@@ -27,7 +27,6 @@ from weft.programs.store import UNFIT, Miss
 from weft.record.gradients import present_grad
 from weft.record.numbers.lifted import NumberInput
 from weft.record.python_call import NotCallable
-from weft.runtime.program import Interrupted
 from weft.support import limits
 from weft.support.errors import OR_SPLIT
 from weft.support.memo import Memo
@@ -80,12 +79,10 @@ class CallingEntry(Entry):
         return Frame(leaves, inputs, symbols, grads, [None] * len(self.split.slots), hooks)
 
     def _end(self, frame: Frame, before: Before) -> Any:
-        interrupt: Interrupted | None = None
-        try:
-            results = run_part(self.split.parts[-1], self.executable, frame)
-        except Interrupted as stop:
-            results, interrupt = stop.results, stop
-        return self.finish(frame.leaves, frame.inputs, results, frame.symbols, frame.grads, before, interrupt)
+        part, executable = self.split.parts[-1], self.executable
+        return self.make_whole(
+            lambda *_: run_part(part, executable, frame), frame.leaves, frame.inputs, frame.symbols, frame.grads, before
+        )
 
     @property
     def programs(self) -> list[tuple[str, Graph, Executable]]:

@@ -10,8 +10,8 @@ from typing import Any
 
 from weft.compile.program.call_guards import CallGuards
 from weft.compile.program.call_plan import Effects, Grads, Inputs, Symbols
+from weft.compile.program.kept_up import NOTHING_KEPT_UP, KeptUp
 from weft.compile.program.outputs import Outputs
-from weft.guards import ObjectWrite
 from weft.ir.graph import Graph
 from weft.programs.argument_histories import Before
 from weft.programs.executable import Compiled, Interpreted
@@ -62,28 +62,34 @@ class Entry:
     def run(self, leaves: list[Any], symbols: Symbols) -> Any:
         """Run the program on a call that fits."""
         inputs, grads = self.inputs.gather(leaves, symbols)
-        interrupt: Interrupted | None = None
         before = self.outputs.remembered(leaves, inputs)
-        try:
-            results = self.executable.run(inputs, symbols)
-        except Interrupted as stop:
-            results, interrupt = stop.results, stop
-        return self.finish(leaves, inputs, results, symbols, grads, before, interrupt)
+        return self.make_whole(self.executable.run, leaves, inputs, symbols, grads, before)
 
-    def finish(
-        self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, grads: Grads,
-        before: Before, interrupt: Interrupted | None,
+    def make_whole(
+        self, run: Callable[[list[Any], Symbols], list[Any]], leaves: list[Any], inputs: list[Any], symbols: Symbols,
+        grads: Grads, before: Before,
     ) -> Any:
-        """What follows the program's run. Raises the interrupt that came meanwhile."""
-        kept_up: list[ObjectWrite] = []
+        """Run the program, its last part where it has several, and do what follows: all of it or nothing, wherever an
+        interrupt comes, which is raised behind it. run: gives the results, and is Python's (behind a call of C an
+        interrupt may come before its result has a name).
+        """
+        results: list[Any] | None = None
+        interrupt: Interrupted | None = None
+        kept_up = KeptUp() if self.outputs.assigned else NOTHING_KEPT_UP
         try:
+            try:
+                results = run(inputs, symbols)
+            except Interrupted as stop:
+                results, interrupt = stop.results, stop
             output = self._finish(leaves, inputs, results, symbols, grads, kept_up, before)
-        # the program has written its state: what belongs to that follows, and the step has been made
         except KeyboardInterrupt:
-            to_the_end(lambda: self._finish(leaves, inputs, results, symbols, grads, kept_up, before))
+            if results is not None:  # the program has written its state: what belongs to that follows
+                written = results
+                to_the_end(lambda: self._finish(leaves, inputs, written, symbols, grads, kept_up, before))
             raise
         except Exception as error:
-            vars(error)[AFTER_A_RUN] = True
+            if results is not None:
+                vars(error)[AFTER_A_RUN] = True
             raise
         if interrupt is not None:
             raise interrupt
@@ -91,7 +97,7 @@ class Entry:
 
     def _finish(
         self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, grads: Grads,
-        kept_up: list[ObjectWrite], before: Before,
+        kept_up: KeptUp, before: Before,
     ) -> Any:
         """Everything after the program's run. It may be done twice, but for the assignments that are `kept_up`
         already.

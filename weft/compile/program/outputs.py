@@ -17,6 +17,7 @@ from weft.compile.program.argument_writes import ArgumentGradient, ArgumentPlace
 from weft.compile.program.call_leaves import CallLeaves, memo_of
 from weft.compile.program.call_plan import Symbols, number_of, target_of
 from weft.compile.program.container_identity import container_at
+from weft.compile.program.kept_up import KeptUp
 from weft.guards import ObjectWrite
 from weft.programs.argument_histories import NOTHING, Before, HistoryChanges, SpentBackward
 from weft.programs.higher_order import as_it_was, is_written
@@ -109,7 +110,7 @@ class Outputs:
         return Before(values, changes.edges(leaves))
 
     def make(
-        self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, kept_up: list[ObjectWrite],
+        self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, kept_up: KeptUp,
         before: Before,
     ) -> Any:
         """The call's result. Assignments are made too, but for those that are `kept_up` already. before: what was
@@ -133,7 +134,7 @@ class Outputs:
         return result
 
     def _finished(
-        self, returned: list[Any], symbols: Symbols, kept_up: list[ObjectWrite], leaves: list[Any]
+        self, returned: list[Any], symbols: Symbols, kept_up: KeptUp, leaves: list[Any]
     ) -> Any:
         """The call's result, once all that was assigned is in its place."""
         self._spend(ReturnFresh, returned)
@@ -151,15 +152,13 @@ class Outputs:
         result, values = build(returned, self.spec)
         if self.gives_wrappers:
             result, values = resugar((result, values), memo_of(leaves))
-        for at in range(len(kept_up), len(self.assigned)):
-            target = self.assigned[at].target
-            if isinstance(target, ArgumentPlace):
-                target.put_in(self._written(leaves)[at], values[at])
-            elif isinstance(target, ArgumentGradient):
-                target.put_for(leaves, values[at])
-            else:
-                target.put(values[at])
-            kept_up.append(self.assigned[at])
+        for at in range(len(kept_up.writes), len(self.assigned)):
+            place = self.assigned[at].target
+            if isinstance(place, ArgumentPlace):
+                place = place.place_in(self._written(leaves)[at])
+            elif isinstance(place, ArgumentGradient):
+                place = place.place_for(leaves)
+            kept_up.put(self.assigned[at], place, values[at])
         return result
 
     def _written(self, leaves: list[Any]) -> list[Any]:
@@ -210,8 +209,10 @@ class Outputs:
                 tensors[i] = tensors[group]
                 continue
             path = tuple((op, _numbers(args, symbols), index) for op, args, index in view.path)
-            with set_grad_enabled(view.is_recorded):
+            with set_grad_enabled(view.is_recorded and view.earlier is None):
                 tensors[i] = follow(tensors[view.root], path)
+            if view.earlier is not None:
+                tensors[i]._view.creation = view.earlier
 
     def _shared(self, results: list[Any], inputs: list[Any]) -> list[int]:
         """Results that the caller gets and that are an input's array or another result's (equal computations are made

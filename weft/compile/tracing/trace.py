@@ -73,6 +73,7 @@ from weft.support.handlers import outermost
 from weft.support.interrupts import to_the_end
 from weft.support.knobs import knobs
 from weft.support.progress import progress
+from weft.tensor import autocast
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import wrapper_classes
 
@@ -205,8 +206,10 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
             _note_results(outcome, returned, numbers, before, memo)
             restart_for_sharing(recording, outcome, seen)  # with what only the results show
         finally:
-            outcome.capture.calls.end()
-            to_the_end(seen.rollback)
+            try:
+                outcome.capture.calls.end()
+            finally:
+                to_the_end(seen.rollback)
     outcome.met = [leaf for leaf in seen.leaves if isinstance(leaf, Tensor)]
     if seen.names_of_leaves:
         pairs = zip(outcome.facts, outcome.leaves, strict=True)
@@ -339,11 +342,13 @@ def _joint(outcome: Outcome, carriers: list[Any]) -> tuple[JointRecord, int, lis
 
 
 def _recorded(outcome: Outcome, outputs: list[Tensor], carriers: list[Any]) -> Any:
-    """What `record_backward` gives. Raises FailsLater where a hook or a custom Function raises, or a saved tensor was
-    written since."""
+    """What `record_backward` gives: as it is outside of a block of autocast, where backward() belongs, wherever the
+    function was called. Raises FailsLater where a hook or a custom Function raises, or a saved tensor was written
+    since."""
     outcome.capture.evaluator.is_for_callers = True
     try:
-        return record_backward(outcome.capture, outputs, outcome.leaves, carriers)
+        with autocast.within(None):
+            return record_backward(outcome.capture, outputs, outcome.leaves, carriers)
     except (CaptureError, Unsupported, Restart):
         raise
     except Exception as error:

@@ -17,6 +17,7 @@ import weft.lazy.metrics as metrics
 from weft.functionalizer.storage import Order
 from weft.lazy.backend import Lazy
 from weft.lazy.device import LazyDevice, cause_of, place_of, position
+from weft.lazy.executor import Run
 from weft.lazy.payload import LazyPayload
 from weft.lazy.programs import Plan, Specialized
 from weft.lazy.recorded import Recorded
@@ -32,6 +33,7 @@ from weft.support import limits
 from weft.support.errors import WeftError
 from weft.support.garbage import collection_held
 from weft.support.handlers import is_watched
+from weft.support.interrupts import to_the_end
 from weft.support.knobs import knobs
 from weft.tensor.dense import is_dense
 from weft.tensor.modes import by_itself
@@ -87,20 +89,24 @@ class ProgramRun:
         self, program: Specialized | CallByCall, arrays: list[Array], numbers: list[Any], wanted: list[Deferred],
         sizes: Sequence[UnbackedSize], nodes: list[Node],
     ) -> None:
-        self.program, self.arrays, self.numbers, self.wanted, self.nodes = program, arrays, numbers, wanted, nodes
-        self.sizes = sizes
+        self.arrays, self.wanted, self.nodes, self.sizes = arrays, wanted, nodes, sizes
+        self._run, self.is_done = Run(program, numbers), False
         self.places = {id(value): position(value) for value in (*wanted, *[size.value for size in sizes])}
         for value in wanted:
             value.cell, value.node = Cell(), None
 
     def run(self) -> None:
-        """Compute what is wanted. Raises what the program raises."""
-        results = self.program.run(self.arrays, self.numbers)
+        """Compute what is wanted. Raises what the program raises, and an interrupt when it `is_done`."""
+        to_the_end(self._compute)
+
+    def _compute(self) -> None:
+        results = self._run.results(self.arrays)
         for value, result in zip(self.wanted, results, strict=False):  # (sizes are behind them)
             assert value.cell is not None
             value.cell.array = result
         for size, number in zip(self.sizes, results[len(self.wanted) :], strict=True):
             size.settle(int(number))
+        self.is_done = True
 
 
 class SplitDevice(LazyDevice):
@@ -240,7 +246,7 @@ class SplitDevice(LazyDevice):
                 try:
                     run.run()
                 except BaseException as error:
-                    return self._recover(run, homes, error)
+                    return error if run.is_done else self._recover(run, homes, error)
         except BaseException as error:
             for family_ref in self.families:
                 family = family_ref()
