@@ -13,8 +13,34 @@ from weft.record.gradients import present_grad
 from weft.tensor.tensor import Tensor
 
 
+class OfArgument:
+    """A place in what a call is given, told by that of the captured call: its slot."""
+
+    slot: Slot
+
+    @property
+    def text(self) -> str:
+        """How messages say it."""
+        return self.slot.text
+
+    @property
+    def name(self) -> Any:
+        """Which of its holder's places it is."""
+        return self.slot.name
+
+    @property
+    def holder(self) -> object:
+        """The container, or the tensor, of the captured call."""
+        return self.slot.holder
+
+    @property
+    def key(self) -> Key:
+        """Equal for the same place in the captured call."""
+        return self.slot.key
+
+
 @dataclass(frozen=True)
-class ArgumentPlace:
+class ArgumentPlace(OfArgument):
     """A place in a container among the arguments, or in what an object among them holds. path: the numbers of the
     children that lead to the container; slot: the place in the one that the captured call had; within: where the object
     holds it, or holds what it is in."""
@@ -22,26 +48,6 @@ class ArgumentPlace:
     path: tuple[int, ...]
     slot: Slot
     within: Slot | None = None
-
-    @property
-    def text(self) -> str:
-        """How the user's source would say it."""
-        return self.slot.text
-
-    @property
-    def name(self) -> Any:
-        """Which of the container's places it is."""
-        return self.slot.name
-
-    @property
-    def holder(self) -> object:
-        """The container of the captured call."""
-        return self.slot.holder
-
-    @property
-    def key(self) -> Key:
-        """Equal for the same place in the captured call."""
-        return self.slot.key
 
     def container(self, tree: Any) -> Any:
         """The container of a call. tree: of its arguments."""
@@ -73,31 +79,11 @@ class GradientPlace(Slot):
 
 
 @dataclass(frozen=True)
-class ArgumentGradient:
+class ArgumentGradient(OfArgument):
     """`.grad` of an argument. leaf: its number; slot: the place in the tensor that the captured call had."""
 
     leaf: int
     slot: GradientPlace
-
-    @property
-    def text(self) -> str:
-        """How messages say it."""
-        return self.slot.text
-
-    @property
-    def name(self) -> Any:
-        """Which of the tensor's places it is."""
-        return self.slot.name
-
-    @property
-    def holder(self) -> object:
-        """The tensor of the captured call."""
-        return self.slot.holder
-
-    @property
-    def key(self) -> Key:
-        """Equal for the same place in the captured call."""
-        return self.slot.key
 
     def place_for(self, leaves: list[Any]) -> GradientPlace:
         """The place in the tensor of a call."""
