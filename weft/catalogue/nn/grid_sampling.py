@@ -146,7 +146,8 @@ def _sampled(input: Any, grid: Any, mode: str, padding_mode: str, corners: bool)
         rounded = [aten.round(p) for p in places]
         picked = _picked(image, rounded, sizes)
         # the gradient of the grid is zero, not absent
-        return picked + aten.unsqueeze(aten.nan_to_num(rounded[0]), 1) * 0 if grid.requires_grad else picked
+        wanted = getattr(grid, "requires_grad", False)  # (NumPy's arrays want none)
+        return picked + aten.unsqueeze(aten.nan_to_num(rounded[0]), 1) * 0 if wanted else picked
     return _linear(image, places, sizes)
 
 
