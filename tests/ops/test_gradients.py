@@ -27,8 +27,9 @@ HERMITIAN = {"linalg_eigh", "linalg_eigvalsh", "linalg_cholesky", "linalg_choles
 OF_LOGITS = {"_ctc_loss", "ctc_loss"}
 # The history of one tensor for the values of another.
 OF_ANOTHER = {"_with_history_of"}
-# Numbers that move as their distribution does, and not as the sampler (tests/unit/distributions has their gradients).
-IMPLICIT = {"_gamma_numbers", "_dirichlet_numbers"}
+# Numbers that move as their distribution does, and not as the sampler (tests/unit/distributions has their gradients),
+# or not at all (tests/regress/random).
+IMPLICIT = {"_drawn", "_gamma_numbers", "_dirichlet_numbers"}
 
 
 def close(got: float, expected: float, scale: float) -> bool:

@@ -132,6 +132,7 @@ define(
     type=lambda self: self,
     decompose=lambda self: aten.clone(self),
     vjp={"self": lambda g: aten.zeros_like(g)},
+    reference=lambda self: self.copy(),
     public=(),
     node="NormalBackward0",
 )
