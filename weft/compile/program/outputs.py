@@ -73,9 +73,8 @@ class Outputs:
     def __post_init__(self) -> None:
         self.shared: list[int] | None = None  # positions of results to copy, known once the program has run
         views = [(i, r, group) for i, (r, group) in enumerate(self.returns) if type(r) is ReturnView]
-        self.gives_containers = any(type(r) is ReturnContainer for r, _ in self.returns) or any(
-            isinstance(write.target, ArgumentPlace) for write in self.assigned
-        )  # or writes into them
+        self.writes_containers = any(isinstance(write.target, ArgumentPlace) for write in self.assigned)
+        self.gives_containers = self.writes_containers or any(type(r) is ReturnContainer for r, _ in self.returns)
         self.gives_wrappers = self.spec.holds(Desugared)  # taken apart
         self.is_joined = any(type(r) is ReturnConstant and type(r.value) is Again for r, _ in self.returns)
         self.views = [view for view in views if view[1].creation is None]
@@ -152,10 +151,12 @@ class Outputs:
         result, values = build(returned, self.spec)
         if self.gives_wrappers:
             result, values = resugar((result, values), memo_of(leaves))
+        # (where they stand before the first assignment: an object may hold another one behind it)
+        written = self._written(leaves) if self.writes_containers else ()
         for at in range(len(kept_up.writes), len(self.assigned)):
             place = self.assigned[at].target
             if isinstance(place, ArgumentPlace):
-                place = place.place_in(self._written(leaves)[at])
+                place = place.place_in(written[at])
             elif isinstance(place, ArgumentGradient):
                 place = place.place_for(leaves)
             kept_up.put(self.assigned[at], place, values[at])
