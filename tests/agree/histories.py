@@ -324,14 +324,15 @@ class Told(weft.Tensor):
         return (out.as_subclass(weft.Tensor) * 2).as_subclass(cls) if func.__name__ == "sin" else out
 
 
-def difference(first: list[Note], second: list[Note]) -> str | None:
-    """Where the notes of two runs differ."""
+def difference(first: list[Note], second: list[Note], makes_leaves: bool = False) -> str | None:
+    """Where the notes of two runs differ. makes_leaves: whether the function has leaves of its own, the way to which is
+    no history of a compiled result (docs/differences.md)."""
     if not any(what == "call" for what, _ in first) and any(what == "call" for what, _ in second):
         return f"a call is refused: {[n for n in second if n[0] == 'call']}"
     for at, ((what, a), (other, b)) in enumerate(zip(first, second, strict=False)):
         if a is WRITTEN or any([note is NOT_AGAIN for note in (a, b)]):
             return None
-        if b is WRITTEN and isinstance(a, str) and a == "error":
+        if isinstance(a, str) and a == "error" and (b is WRITTEN or (makes_leaves and b != a)):
             return None
         if what != other or not _same(a, b):
             return f"note {at}: {what} {a}, and {other} {b}"

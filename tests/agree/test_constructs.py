@@ -43,6 +43,7 @@ REFUSALS = {
     r"hooks on saved tensors are no part of a trace": "what a program saves, whoever runs it chooses",
     r"asks a tensor .* for": "a value that only the run knows",
     r"a tensor seen as \w+ is no part of a trace": "its values are plain tensors",
+    r"a tensor of jvp, which records no history": "gradients are asked for within jvp, which has none",
     r"a file holds graphs only": "a scripted function that calls Python is not saved",
 }
 

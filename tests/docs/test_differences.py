@@ -1035,6 +1035,22 @@ def test_branches_that_do_not_fit(rng: RNG) -> None:
         step(-weft.ones(3))
 
 
+def test_leaves_that_nobody_has() -> None:
+    def step(x: weft.Tensor) -> weft.Tensor:
+        return weft.nn.Parameter(x * 0.5).sin() - x
+
+    for function, fails in ((step, True), (weft.compile(step), False)):
+        x = weft.ones(2, requires_grad=True)
+        out = function(x).sum()
+        out.backward()
+        if fails:
+            with pytest.raises(RuntimeError, match="a second time"):
+                out.backward()
+        else:
+            out.backward()
+            assert x.grad is not None and x.grad.tolist() == [-2.0, -2.0]
+
+
 def test_second_walks_through_a_branch(rng: RNG) -> None:
     p = parameter(rng, 1)
 
