@@ -16,9 +16,10 @@ Text = tuple[str, Mapping[str, Any]]
 
 
 def is_generated(cls: type, function: Any) -> bool:
-    """Whether a method was written by the decorator, and not by the user."""
+    """Whether a method was written by the decorator, and not by the user. (One of CPython
+    3.13's, `__replace__`, is a function of the standard library's.)"""
     code = getattr(inspect.unwrap(function), "__code__", None)
-    return dataclasses.is_dataclass(cls) and code is not None and code.co_filename == "<string>"
+    return dataclasses.is_dataclass(cls) and code is not None and code.co_filename in ("<string>", dataclasses.__file__)
 
 
 def text_of_method(cls: Any, name: str) -> Text:
