@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.passes.fold.join_rows import MANY
+from weft.passes.fold.joins import MANY
 
 LISTS: dict[str, Callable[[list[Any]], Any]] = {
     "all": lambda rows: weft.stack(rows),

@@ -13,9 +13,9 @@ from weft.ir.builder import Builder, Handle
 from weft.ir.graph import Node, Operand, Value
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
+from weft.passes.fold.joins import MANY, laid_along
 from weft.passes.rebuild import Rewrites, results_of
 
-MANY = 64  # values of a list: fewer are joined as they are
 _UNBIND = aten.unbind.overloads[0]
 join_rows = Rewrites()
 
@@ -81,9 +81,4 @@ def _part(builder: Builder, piece: _Piece, at: int, is_stack: bool) -> Handle:
         return aten.unsqueeze(part, at) if is_stack else part
     if end - first != value.tensor_type.shape[dim]:
         part = aten.slice(part, dim, first, end, 1)
-    if dim != at:
-        part = aten.movedim(part, dim, at)
-    if not is_stack:
-        dims = part.dims
-        part = aten.reshape(part, (*dims[:at], dims[at] * dims[at + 1], *dims[at + 2 :]))
-    return part
+    return laid_along(part, dim, at, is_stack)

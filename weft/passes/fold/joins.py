@@ -121,8 +121,13 @@ def _part(rows: Handle, piece: _Piece, start: int, end: int, at: int, is_stack: 
         rows = aten.slice(rows, 0, min(first, last), max(first, last) + 1, 1)
     if last < first:
         rows = aten.flip(rows, (0,))
-    if at:
-        rows = aten.permute(rows, (*range(1, at + 1), 0, *range(at + 1, rows.ndim)))
+    return laid_along(rows, 0, at, is_stack)
+
+
+def laid_along(rows: Handle, dim: int, at: int, is_stack: bool) -> Handle:
+    """Rows that follow each other along a dim, stacked along another one, or joined."""
+    if dim != at:
+        rows = aten.movedim(rows, dim, at)
     if not is_stack:
         dims = rows.dims
         rows = aten.reshape(rows, (*dims[:at], dims[at] * dims[at + 1], *dims[at + 2 :]))

@@ -256,12 +256,8 @@ class PythonLoop:
 
     def _run(self, call: PlannedCall, args: tuple[Any, ...]) -> tuple[Tensor, ...]:
         """The results of a call."""
-        before, modes.grad = modes.grad, call.grad
-        try:
-            with self.capture.recorder.at_line(call.where):
-                out = call.op.kernel(*args) if call.op.host else run_operator(call.op, args)  # type: ignore[misc]
-        finally:
-            modes.grad = before
+        with _grad_mode_of(call), self.capture.recorder.at_line(call.where):
+            out = call.op.kernel(*args) if call.op.host else run_operator(call.op, args)  # type: ignore[misc]
         return out if call.is_tuple else (out,)
 
     # ---- as a loop
@@ -360,21 +356,15 @@ class PythonLoop:
 
     def _copied(self, call: PlannedCall, value: Tensor) -> Tensor:
         """What a call writes into a row. Its gradient arrives when the write's would."""
-        before, modes.grad = modes.grad, call.grad
-        try:
+        with _grad_mode_of(call):
             return aten.clone(value)  # type: ignore[no-any-return]
-        finally:
-            modes.grad = before
 
     def _put_row(self, iteration: int, call: PlannedCall) -> None:
         """The write of one iteration."""
-        before, modes.grad = modes.grad, call.grad
-        try:
-            assert type(call.write) is Written and call.write.row is not None
+        assert type(call.write) is Written and call.write.row is not None
+        with _grad_mode_of(call):
             row = self._run_in(iteration, self._call_of(call.write.row))[0]
             row.copy_(self._value(iteration, call.operands[1].result))
-        finally:
-            modes.grad = before
 
     def _put_rows(self, call: PlannedCall) -> None:
         """The writes of all iterations, as one."""
@@ -384,14 +374,11 @@ class PythonLoop:
         assert shown.row is not None
         value, end = self._body[number]
         assert value is not None
-        before, modes.grad = modes.grad, call.grad
-        try:
+        with _grad_mode_of(call):
             written.raise_version(self.capture, self.iterations - 1)
             values = self._history.rows(value, end, None)
             backwards = shown.row.place.step < 0
             self._view_of_rows(written.base, shown.row).copy_(aten.flip(values, (0,)) if backwards else values)
-        finally:
-            modes.grad = before
 
     def _alias(self, iteration: int, number: int) -> Tensor:
         """A view of what is written."""
@@ -562,6 +549,16 @@ class PythonLoop:
         if table is None:
             return wrap(o.at(at), self.capture.env)
         return aten.select(table.tensor(self._constant), 0, at)
+
+
+@contextmanager
+def _grad_mode_of(call: PlannedCall) -> Iterator[None]:
+    """Within the block the grad mode is that of a call."""
+    before, modes.grad = modes.grad, call.grad
+    try:
+        yield
+    finally:
+        modes.grad = before
 
 
 def _is_of_numbers(node: Node) -> bool:

@@ -14,6 +14,7 @@ from weft.autograd.saved import SavedTensor
 from weft.autograd.views import CopySlices
 from weft.ops.packet import aten
 from weft.ops.rules import same_dims
+from weft.record.repeats.pending import PendingState
 from weft.record.symbolic import SymbolicPayload, SymbolicStorage
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
@@ -155,23 +156,13 @@ class AwaitedStorage(SymbolicStorage):
         return value
 
 
-class AwaitedState(AutogradState):
-    """The history of a tensor that predicted iterations write."""
+class AwaitedState(PendingState):
+    """The history of a tensor that predicted iterations write: it is what it has behind the loop."""
 
     def __init__(self, loop: Any, base: Tensor) -> None:
         self.loop, self.base = loop, base
 
-    @property
-    def node(self) -> Any:
-        """The node that it has behind the loop."""
-        return self._ended().node
-
-    @property
-    def index(self) -> int:  # type: ignore[override]
-        """Which of the node's results it is."""
-        return self._ended().index
-
-    def _ended(self) -> AutogradState:
+    def _recorded(self) -> AutogradState:
         self.loop.capture.repeats.end()
         state = self.base._autograd
         assert state is not None
@@ -196,6 +187,8 @@ def own_writes(capture: Capture, iterations: Sequence[Sequence[Call]]) -> dict[i
                 _check_type(capture, calls[-1], False)
                 writes[number] = OwnWrite(first, 1 + sum(write.of == first for write in writes.values()))
         number += len(calls[0].outs)
+    if not writes:
+        return writes
     storages = {id(outs[write.of]._storage) for outs in each_outs for write in writes.values()}
     for saved in (s for calls in iterations for call in calls for s in kept_by(call)):
         storage = _storage_of(saved)
