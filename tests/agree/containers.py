@@ -99,7 +99,7 @@ WRITES = (
     "self.table.setdefault('n', 0); self.table['n'] += 1",
     "self.recent.append({v})", "self.recent.appendleft({v})", "self.recent.rotate(1)",
     "self.recent and self.recent.popleft()", "self.names.add('y')", "self.names.discard('x')",
-    "self.names ^= {{'x', 'z'}}",
+    "self.names ^= {{'x', 'z'}}", "self.names.update('pqrs')",
     "self.record.value = {v}", "self.record.count += 1", "self.record.parts.append({v})",
     "self.record = Record({v}, self.record.count + 1, [])", "self.record = dataclasses.replace(self.record, value={v})",
     "self.pair = Pair({v}, self.pair.first)", "self.pair = self.pair._replace(second={v})", "self.ordered['k'] = {v}",

@@ -485,6 +485,35 @@ def test_checkpoints_within_transforms() -> None:
 
 
 
+def test_checkpoint_around_compiled_draws() -> None:
+    generator = weft.Generator()
+
+    def body(x: Any) -> Any:
+        return x * weft.rand(3, generator=generator)
+
+    gradients = []
+    for function in (body, weft.compile(body)):
+        generator.manual_seed(3)
+        x = weft.ones(3, requires_grad=True)
+        out = weft.utils.checkpoint.checkpoint(function, x, use_reentrant=False)
+        out.sum().backward()
+        gradients.append((x.grad == out).all().item())
+    assert gradients == [False, True]
+
+
+def test_sets_keep_members_not_places() -> None:
+    names = {8, 16, 24, 0, 32}
+    members = set(names)
+
+    @weft.compile
+    def step(x: Any) -> Any:
+        members.discard(8)
+        members.update((40, 8, 48))
+        return x * len(members)
+
+    assert step(weft.ones(1)).item() == 7 and members == names | {40, 48}
+
+
 def test_no_jvp_rules(rng: RNG) -> None:
     class Cube(weft.autograd.Function):
         @staticmethod

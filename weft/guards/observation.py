@@ -268,7 +268,7 @@ def _guards(reads: Reads, written: set[Key]) -> list[Guard]:
     guards += [ShadowGuard(scope, names) for scope, names in reads.shadows.values()]
     for held in reads.containers.values():
         if held.guarded:
-            guard = ContainerGuard(held.container, held.before, held.where, held.text, kinds, reads.lifted)
+            guard = ContainerGuard(held.container, held.restored(), held.where, held.text, kinds, reads.lifted)
             guard.is_module_dict = held.owner is not None
             guard.by_epoch = isinstance(held.owner, kinds.by_epoch)
             guards.append(guard)

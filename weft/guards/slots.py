@@ -282,6 +282,11 @@ class ContentSlot(Slot):
         if isinstance(self.holder, list):
             self.holder[:] = value
             return
+        if isinstance(self.holder, set):  # what stays keeps its place, by which loops go
+            kept = set(map(id, value))
+            self.holder.difference_update([member for member in self.holder if id(member) not in kept])
+            self.holder.update(value)
+            return
         self.holder.clear()
         if isinstance(self.holder, deque):
             self.holder.extend(value)

@@ -104,6 +104,13 @@ class Contents:
         """Others have changed what it holds: that counts as what it held."""
         self.before = copied(self.container)
 
+    def restored(self) -> Any:
+        """What it holds once `restore` has run, in that order: where the members of a set lie depends on how it was
+        filled, too."""
+        if not isinstance(self.before, set):
+            return self.before
+        return list(set(self.before) if self.changed() else self.container)
+
     def restore(self) -> None:
         """Put the content from before the call back."""
         if not self.changed():
