@@ -149,7 +149,7 @@ class Run:
         for call, (n, actions) in enumerate(zip(self.program.sizes, self.program.calls, strict=True)):
             self.x = self._leaf(rng.standard_normal(n))
             h = self._leaf(rng.standard_normal(n))
-            self.h = fed if fed is not None and fed.shape == h.shape else h
+            self.h = fed if fed is not None and fed.shape == h.shape and has_a_history_or_none(fed) else h
             if self.program.takes_view and call < 2:
                 if call == 1:
                     base.mul_(self.w)
@@ -197,11 +197,10 @@ class Run:
         for name, tensor in (("x", self.x), ("w", self.w), *[(f"r{i}", r) for i, r in enumerate(self.results)]):
             if tensor is None:
                 continue
-            try:
-                is_leaf = tensor.is_leaf
-            except WeftError:
+            if not has_a_history_or_none(tensor):
                 self.notes.append((name, "is a view of what was written"))
                 continue
+            is_leaf = tensor.is_leaf
             if name[0] == "r":
                 self.note(name, tensor.detach())
                 self.notes.append((f"{name} wants", tensor.requires_grad))
@@ -322,6 +321,15 @@ class Told(weft.Tensor):
     def __weft_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = super().__weft_function__(func, types, args, kwargs)
         return (out.as_subclass(weft.Tensor) * 2).as_subclass(cls) if func.__name__ == "sin" else out
+
+
+def has_a_history_or_none(tensor: Any) -> bool:
+    """Whether autograd says where a tensor is from: not of one of several views of what was written since."""
+    try:
+        _ = tensor.is_leaf
+    except WeftError:
+        return False
+    return True
 
 
 def difference(first: list[Note], second: list[Note], makes_leaves: bool = False) -> str | None:

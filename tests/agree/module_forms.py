@@ -31,12 +31,13 @@ class Normalized(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.a, self.norm = nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH)
+        self.settings: dict[str, float] = {"gain": 1.0}
 
     def forward(self, x: weft.Tensor) -> weft.Tensor:
         y = self.norm(self.a(x)).sin()
         if self.training:
             y = y * 2
-        return y
+        return y * self.settings["gain"]
 
 
 class Counting(nn.Module):
@@ -165,14 +166,22 @@ FORMS: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
+BY_REFERENCE = {  # forms that go by the module itself, as it is at each call
+    "compile", "interpret", "split", "forward", "split forward", "held", "listed", "sequential", "parallel", "captured",
+    "checkpoint", "stateless", "hooked", "state", "flags",
+}  # fmt: skip
+
+
 @dataclass
 class Forms:
-    """A model, the forms from the inside out, and for each call the flag set before it and the batch."""
+    """A model, the forms from the inside out, and for each call the flag set before it and the batch. changes: whether
+    the module's numbers and buffers are others at each call."""
 
     model: int
     forms: list[str]
     calls: list[tuple[bool | None, int]]
     seed: int
+    changes: bool = False
 
 
 def draw(rng: np.random.Generator) -> Forms:
@@ -181,20 +190,24 @@ def draw(rng: np.random.Generator) -> Forms:
     is_steady = {"trace", "flags"} & set(forms) or ("copy" in forms and {"forward", "split forward"} & set(forms))
     flags = [None] if is_steady else [None, None, True, False]
     calls = [(flags[rng.integers(len(flags))], int(rng.integers(3, 7))) for _ in range(CALLS)]
-    return Forms(int(rng.integers(len(MODELS))), forms, calls, int(rng.integers(1 << 31)))
+    changes = set(forms) <= BY_REFERENCE and bool(rng.random() < 0.7)
+    return Forms(int(rng.integers(len(MODELS))), forms, calls, int(rng.integers(1 << 31)), changes)
 
 
 def run(drawn: Forms, forms: list[str]) -> list[Any]:
     """What can be seen after each call of the model in these forms."""
     weft.manual_seed(drawn.seed)
     rng = np.random.default_rng(drawn.seed)
-    module: Any = MODELS[drawn.model]().double()
+    original: Any = MODELS[drawn.model]().double()
+    module = original
     for name in forms:
         module = FORMS[name](module)
     optimizer = weft.optim.SGD(module.parameters(), lr=0.05, momentum=0.9)
     seen = []
     for flag, batch in drawn.calls:
         module = module if flag is None else module.train(flag)
+        if drawn.changes:
+            _change(original, rng)
         x = weft.tensor(rng.standard_normal((batch, WIDTH)), requires_grad=True)
         optimizer.zero_grad()
         y = module(x)
@@ -204,6 +217,16 @@ def run(drawn: Forms, forms: list[str]) -> list[Any]:
         buffers = [b.clone() for b in module.buffers()]
         seen.append([y.detach(), x.grad, *gradients, *buffers, module.training])
     return seen
+
+
+def _change(module: Any, rng: np.random.Generator) -> None:
+    """Other numbers, items and buffers, as users set them between two calls."""
+    if hasattr(module, "scale"):
+        module.scale = float(rng.integers(1, 4)) / 2
+    if hasattr(module, "settings"):
+        module.settings["gain"] = float(rng.integers(1, 4))
+    if hasattr(module, "seen"):
+        module.seen = weft.full((1,), float(rng.random()), dtype=weft.float64)
 
 
 def difference(seen: list[Any], expected: list[Any]) -> str | None:

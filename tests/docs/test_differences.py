@@ -514,6 +514,19 @@ def test_sets_keep_members_not_places() -> None:
     assert step(weft.ones(1)).item() == 7 and members == names | {40, 48}
 
 
+def test_arguments_with_refused_histories() -> None:
+    def step(x: Any, h: Any) -> Any:
+        return x * h.detach()
+
+    base = weft.ones(2, 3, requires_grad=True) * 1
+    part = base.unbind(0)[1]
+    base.mul_(2)
+    assert step(weft.ones(3), part).tolist() == [2.0] * 3
+    with pytest.raises(weft.WeftError, match="Such functions do not allow"):
+        weft.compile(step)(weft.ones(3), part)
+    assert weft.compile(step)(weft.ones(3), part.detach()).tolist() == [2.0] * 3
+
+
 def test_no_jvp_rules(rng: RNG) -> None:
     class Cube(weft.autograd.Function):
         @staticmethod

@@ -62,6 +62,12 @@ def hooks_on(tensor: Tensor) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(t) if t else () for t in _tables(tensor))
 
 
+def is_heard(tensor: Tensor) -> bool:
+    """Whether a tensor with a history has hooks, which change a gradient that is asked for by it."""
+    node, state = tensor._node, tensor._autograd
+    return node is not None and state is not None and node.is_heard(state.index)
+
+
 def hooks_of_tensor(tensor: Tensor) -> list[Any]:
     """The hooks of a leaf and of its AccumulateGrad node."""
     return [hook for table in _tables(tensor) for hook in (table or {}).values()]

@@ -216,6 +216,10 @@ class Node:
         heard or asked for; this one takes what users of the result hand in."""
         return self
 
+    def is_heard(self, index: int) -> bool:
+        """Whether hooks of tensors change what arrives as the gradient of result number `index`."""
+        return bool((self.tensor_hooks or {}).get(index))
+
     def register_hook(self, hook: Hook) -> RemovableHandle:
         """Call `hook(grad_inputs, grad_outputs)` after the node ran; a returned tuple replaces grad_inputs."""
         refuse_in_trace(_IN_TRACE)

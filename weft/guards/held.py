@@ -1,11 +1,12 @@
-"""What a scripted Module holds: its program reads and writes lists, dicts and objects; no code of the user's does."""
+"""What objects of weft's hold, which no code of the user's reads: a compiled function its function, and a scripted
+Module the lists, dicts and objects that its program reads and writes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.guards.kinds import CONTAINERS, Kind
-from weft.guards.origin import USER
+from weft.guards.origin import INTERNAL, USER
 from weft.guards.slots import AttributeSlot, instance_dict
 from weft.guards.values import key_text
 from weft.support.locations import Location
@@ -14,6 +15,15 @@ if TYPE_CHECKING:
     from weft.guards.reads import Reads
 
 HOLDING: Final = frozenset({*CONTAINERS, Kind.INSTANCE})
+_CALLED: Final = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.PARTIAL, Kind.MODULE, Kind.INSTANCE})
+
+
+def called_by(reads: Reads, value: Any) -> list[Any]:
+    """What an object of weft's that is called calls in turn: a compiled function its function, a scripted method its
+    Module."""
+    if not callable(value) or reads.kinds.origins.of_module(type(value).__module__) != INTERNAL:
+        return []
+    return [v for v in instance_dict(value).values() if callable(v) and reads.kinds.of(v) in _CALLED]
 
 
 def note_attribute(reads: Reads, owner: Any, name: str, text: str, where: Location, seen: set[int]) -> None:

@@ -19,7 +19,7 @@ from weft.guards.asked import AMBIENT, content_of, module_of, settings_now
 from weft.guards.class_reads import DESCRIPTORS
 from weft.guards.effects import PASS_IN, PASS_ITEM, SideEffectError, builtin_deed, caller_deed, is_foreign, refusal
 from weft.guards.guard import FunctionGuard, TypeGuard
-from weft.guards.held import HOLDING, note_attribute
+from weft.guards.held import HOLDING, called_by, note_attribute
 from weft.guards.hidden_guard import AnswerGuard
 from weft.guards.kinds import BORING, CONTAINERS, Kind, Kinds, content_of_cell, is_changeable, parts_of, pointed_to
 from weft.guards.leaf_reads import LeafReads, overrides_instances
@@ -192,6 +192,9 @@ class Reads(LeafReads):
         else:
             if kind is Kind.REFERENCE:
                 self.behind(value, text, where)
+            if kind is Kind.INSTANCE:
+                for inner in called_by(self, value):
+                    self.note(inner, text, where)
             for inner, name in parts_of(kind, value, text):
                 self.note(inner, name, where)
                 if kind is not Kind.TUPLE:

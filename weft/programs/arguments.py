@@ -37,12 +37,14 @@ class TensorFacts:
     # dims that show one element again and again: the program takes it once, and the other facts are those of what
     # it takes
     expanded: tuple[int, ...] = ()
+    is_unheard: bool = False  # a gradient is asked for by it, which hooks on its history would change
 
     def describe(self) -> str:
         wants = "" if not self.requires_grad else ", requires_grad" if self.is_leaf else ", with a history"
         hooked = "" if self.hooks == NO_HOOKS else ", with hooks"
         attributes = "".join([f", {name} = {value!r}" for name, value in self.given])
         at = "" if self.layout is None else f", sizes {list(self.layout[0])} from place {self.layout[2]} of its memory"
+        hooked += ", without hooks on it" if self.is_unheard else ""
         return f"{self.kind.__name__}[{self.dtype}, {self.ndim} dims{wants}{hooked}{self._order()}{at}{attributes}]"
 
     def _order(self) -> str:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import ref
 
+from weft.autograd.hooks import is_heard
 from weft.autograd.node import Node
 from weft.ir.graph import Block, Graph, Value
 from weft.passes.dce import dce
@@ -49,7 +50,7 @@ def places_of_inner(outputs: Sequence[Tensor], graphs: Graphs) -> list[int]:
     nodes = [out._node for out in outputs]
     inner = [
         i for i, node in enumerate(nodes)
-        if _is_heard(outputs[i])
+        if is_heard(outputs[i])
         or any(node in graph and node is not other for other, graph in zip(nodes, graphs, strict=True))
     ]
     return sorted(inner, key=lambda i: -nodes[i].sequence)
@@ -63,12 +64,7 @@ def inner_result(
     above = frozenset(
         i for i, (out, graph) in enumerate(zip(outputs, graphs, strict=True)) if node in graph and out._node is not node
     )
-    return InnerResult(at, above, saving_down_to(node, graphs, bits), value, _is_heard(outputs[at]))
-
-
-def _is_heard(tensor: Tensor) -> bool:
-    node, state = tensor._node, tensor._autograd
-    return state is not None and bool((node.tensor_hooks or {}).get(state.index))
+    return InnerResult(at, above, saving_down_to(node, graphs, bits), value, is_heard(outputs[at]))
 
 
 class Returned:

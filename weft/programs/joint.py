@@ -244,6 +244,12 @@ class CompiledFunctionBackward(ProgramBackward):
                 parts[i].gradients = self.program.programs.part(before, parts[i].upto)
         return self.rest[at]
 
+    def is_heard(self, index: int) -> bool:
+        number = self.program.inner.get(index)
+        if number is not None and self.program.record.inner[number].is_heard:
+            return True
+        return super().is_heard(index) or any([index in (part.tensor_hooks or ()) for part in self.rest])
+
     def _cut(self, part: CompiledFunctionBackward, number: int) -> CompiledFunctionBackward:
         """Let a part end where all of the gradient of an inner result is together. Returns the one that goes on."""
         part.freed = part.freed or Freed()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.dependencies import nodes_behind
+from weft.autograd.hooks import is_heard
 from weft.autograd.node import Edge, Node
 from weft.autograd.record import gradient_edge, metadata_of
 from weft.record.recorder import refusal
@@ -52,6 +53,7 @@ def refuse_to_go_on(
         edge for edge in _edges_before(gradients, wanted or ())
         if edge[0].sequence < begin or isinstance(edge[0], AccumulateGrad)
     }
+    _refuse_hooks(gradients, wanted or ())
     if wanted is not None and not asked:
         return
     nodes = nodes_behind([node for node, _ in roots])
@@ -91,11 +93,31 @@ def _history_before(gradients: LeafGradients, variable: Tensor) -> Collection[No
 
 def _edges_before(gradients: LeafGradients, wanted: Sequence[Edge]) -> Iterator[Edge]:
     """Where gradients flow outside of the call that are asked for within it."""
-    for edge in wanted:
-        node = edge[0]
-        if type(node) is Given and node.edges[0] is not None:
-            node = node.edges[0][0]
-        variable = node.variable if isinstance(node, AccumulateGrad) else None
+    for edge, variable in _with_variables(wanted):
         before = edge if variable is None else gradient_edge(gradients.real(variable))
         if before is not None:
             yield before
+
+
+def _with_variables(edges: Sequence[Edge]) -> Iterator[tuple[Edge, Tensor | None]]:
+    """Edges that are asked for, and the leaf, or what stands for a tensor from before the call, of which each is."""
+    for edge in edges:
+        node = edge[0]
+        if type(node) is Given and node.edges[0] is not None:
+            node = node.edges[0][0]
+        yield edge, node.variable if isinstance(node, AccumulateGrad) else None
+
+
+def _refuse_hooks(gradients: LeafGradients, wanted: Sequence[Edge]) -> None:
+    """Raises ArgumentChange where a gradient is asked for by a tensor with a history from before the call that has
+    hooks, which change it. Of others the program guards that they have none."""
+    for edge, variable in _with_variables(wanted):
+        if type(edge[0]) is not Given or variable is None:
+            continue
+        real = gradients.real(variable)
+        if is_heard(real):
+            raise refusal(
+                "a gradient is asked for by a tensor that was computed before the call and has hooks, which change it; "
+                "remove them, or ask by its .detach().requires_grad_()", 3, ArgumentChange
+            )
+        gradients.outside.unheard.append(real)

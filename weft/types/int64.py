@@ -1,29 +1,21 @@
-"""Whether a number made of symbols is one of 64 bits, which is what the integers of a scripted program are."""
+"""Whether a number made of symbols is one of 64 bits, which is what the integers of machine code are."""
 
 from __future__ import annotations
 
-from weft.support.errors import UnknownSize
 from weft.types import dims
 from weft.types.dims import Atom, Dim
 from weft.types.shape_env import ShapeEnv
-from weft.types.sym import SymInt
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 _SMALL = 1 << 31  # what sizes are taken to be less than, where they are multiplied; integers are asked
 
 
-def fits(value: int | SymInt) -> bool:
-    """Whether an integer is one of 64 bits. Of one that hangs on a call's numbers the answer is guarded; False also
-    where only the run can say."""
-    if not isinstance(value, SymInt):
-        return LEAST <= value <= MOST
-    d, env = value.expr, value.env
+def fits(d: Dim, env: ShapeEnv) -> bool:
+    """Whether an integer is one of 64 bits. Of one that hangs on a call's numbers the answer is guarded; raises
+    UnknownSize where only the run can say."""
     if isinstance(d, int):
         return LEAST <= d <= MOST
-    try:
-        return (_reach(d) <= MOST and _are_small(d, env)) or not (env.less(MOST, d) or env.less(d, LEAST))
-    except UnknownSize:
-        return False
+    return (_reach(d) <= MOST and _are_small(d, env)) or not (env.less(MOST, d) or env.less(d, LEAST))
 
 
 def _are_small(d: Dim, env: ShapeEnv) -> bool:

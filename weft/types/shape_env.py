@@ -236,6 +236,13 @@ class ShapeEnv:
                 "compiled function"
             ) from None
 
+    def fixed(self, d: Expr) -> int:
+        """The value of a dim in the example, for which each of its symbols is guarded to stay what it is there."""
+        value = self.hint(d)
+        for name in sorted(d.symbols()):
+            self.equal(dims.symbol(name), self.examples[name])
+        return value
+
 
 class _Current(threading.local):
     env: ShapeEnv | None = None

@@ -16,7 +16,7 @@ import numpy as np
 
 from weft.support.errors import UnknownSize, Unsupported
 from weft.support.locations import is_internal
-from weft.types import dims
+from weft.types import dims, int64
 from weft.types.dims import Dim, Expr
 from weft.types.numbers import BINARY, COMPARISONS, NumberMethods, NumberOperation, are_numbers
 from weft.types.relation import Relation, positive_first
@@ -92,7 +92,8 @@ class SymInt(NumberMethods):
     def _wrap(self, value: Dim, other: Any = None) -> IntLike:
         """A dim made of this number and another one."""
         is_settled = self.env.is_over and type(other) is SymInt
-        return wrap(value, other._asked() if is_settled else self._asked())
+        env = other._asked() if is_settled else self._asked()
+        return env.fixed(value) if isinstance(value, Expr) and not _is_held(value, env) else wrap(value, env)
 
     def _asked(self) -> ShapeEnv:
         """Where questions go: a number has no environment of its own, and what it meets in a later capture has."""
@@ -333,6 +334,28 @@ class Notes(Protocol):
 def install_float_maker(make: Any, notes: Notes) -> None:
     """Let capture turn a SymInt into a symbolic float (the builder emits the conversion)."""
     _float_maker[0], _notes[0] = make, notes
+
+
+def fits(value: int | SymInt) -> bool:
+    """Whether an integer is one of 64 bits. Of one that hangs on a call's numbers the answer is guarded; False also
+    where only the run can say."""
+    if not isinstance(value, SymInt):
+        return int64.fits(value, _SETTLED)
+    try:
+        return int64.fits(value.expr, value.env)
+    except UnknownSize:
+        return False
+
+
+def _is_held(value: Expr, env: ShapeEnv) -> bool:
+    """Whether machine code, whose integers have 64 bits, can compute what Python does: of sizes it always can, integers
+    of the caller's may be any."""
+    if all([name[0] in "su" for name in value.symbols()]):
+        return True
+    try:
+        return int64.fits(value, env)
+    except UnknownSize:
+        return True
 
 
 def is_int_like(value: object) -> bool:

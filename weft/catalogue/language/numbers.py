@@ -8,8 +8,8 @@ from typing import Any
 
 from weft.catalogue.language.elements import all_of, any_of, equal, extreme, ordered, total, unequal
 from weft.catalogue.language.entries import ORDERED, language, type_of
-from weft.types.int64 import LEAST, MOST, fits
-from weft.types.sym import SymInt
+from weft.types.int64 import LEAST, MOST
+from weft.types.sym import SymInt, fits
 from weft.types.tensor_type import (
     ANY,
     BOOL,

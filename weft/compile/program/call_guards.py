@@ -8,7 +8,7 @@ from operator import is_
 from typing import Any
 
 from weft.autograd.anomaly import anomaly
-from weft.autograd.hooks import hooks_on
+from weft.autograd.hooks import hooks_on, is_heard
 from weft.autograd.saved import captured_hooks, default_hooks
 from weft.compile.program.bound_state import BoundState
 from weft.compile.program.call_plan import Symbols
@@ -315,6 +315,8 @@ def fits(leaf: Tensor, fact: TensorFacts) -> bool:
     if leaf.requires_grad is not fact.requires_grad or (leaf._autograd is not None and hooks_on(leaf) != fact.hooks):
         return False
     if fact.requires_grad and leaf.is_leaf is not fact.is_leaf:
+        return False
+    if fact.is_unheard and is_heard(leaf):
         return False
     if fact.layout is not None and layout_of(leaf) != fact.layout:
         return False

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from operator import is_
 from typing import Any
 
@@ -214,6 +215,10 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
     if seen.names_of_leaves:
         pairs = zip(outcome.facts, outcome.leaves, strict=True)
         outcome.facts = [with_given(f, v, seen.names_of_leaves) if type(f) is TensorFacts else f for f, v in pairs]
+    for tensor in outcome.capture.outside.unheard:
+        at = next((i for i, leaf in enumerate(outcome.leaves) if leaf is tensor), None)
+        if at is not None and type(outcome.facts[at]) is TensorFacts:
+            outcome.facts[at] = replace(outcome.facts[at], is_unheard=True)
 
 
 def _refuse_kept_stand_ins(outcome: Outcome) -> None:

@@ -31,8 +31,7 @@ from weft.tensor.dense import is_dense
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.dtype import DType
-from weft.types.int64 import fits
-from weft.types.sym import SymInt
+from weft.types.sym import SymInt, fits
 from weft.types.tensor_type import BOOL, FLOAT, INT, ListType, Type
 
 _UNPACKED = tuple(OPS[f"prim::Tuple{n}"] for n in ("Construct", "Index", "Unpack"))

@@ -22,7 +22,7 @@ from weft.jit.script.source import function_source
 from weft.support.naming import is_own, own_name
 from weft.tensor.tensor import Tensor
 from weft.types import tensor_type as tt
-from weft.types.int64 import fits
+from weft.types.sym import fits
 from weft.types.tensor_type import Type, dict_of, list_of, tuple_of, unify
 
 _PLAIN = (int, float, bool, str, tuple, type(None))

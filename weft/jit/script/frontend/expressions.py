@@ -9,7 +9,7 @@ from weft.jit.script.frontend.branches import choose
 from weft.jit.script.frontend.conditions import condition
 from weft.jit.script.frontend.context import Context, translates
 from weft.jit.script.frontend.values import NOTHING, ListValue, Simple, SugaredValue, TupleValue, constant
-from weft.types.int64 import fits
+from weft.types.sym import fits
 from weft.types.tensor_type import ANY, NONE
 
 

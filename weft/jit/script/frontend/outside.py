@@ -11,7 +11,7 @@ from weft.tensor.device import Device
 from weft.types import tensor_type as tt
 from weft.types.dtype import DType
 from weft.types.formats import layout, memory_format
-from weft.types.int64 import fits
+from weft.types.sym import fits
 from weft.types.tensor_type import Type
 
 
