@@ -11,6 +11,7 @@ from weft.compile.program.again import Again, count, is_numbered
 from weft.compile.program.container_identity import is_empty_tuple
 from weft.record.numbers.sym_float import SymFloat
 from weft.record.restart import Restart
+from weft.record.symbolic import SymbolicPayload
 from weft.record.tracer_leaks import held_symbol
 from weft.record.wrappers import is_whole_outside
 from weft.support import pytree
@@ -81,6 +82,13 @@ class Before:
             self.inputs[id(container)] = slot.key
 
 
+def _has_symbol(key: Any) -> bool:
+    """Whether a key of a dict, or a tuple of keys, is or holds a tensor that stands for one of the call's."""
+    if isinstance(key, tuple):
+        return any(map(_has_symbol, key))
+    return isinstance(key, Tensor) and type(key._data) is SymbolicPayload
+
+
 def plain_key(key: Any) -> Any:
     """A key of a dict, or a tuple of keys, with numbers where it has symbols: a dict has asked for the hash of each
     key, so that the program holds for this number alone."""
@@ -124,6 +132,11 @@ class ContainerWalk:
                 f"Give a tuple, or a copy of the {type(value).__name__}.",
             )
         self._within.add(id(value))
+        if _has_symbol(spec.meta):
+            raise self.refuse(
+                f"a {type(value).__name__} with a tensor of this call as a key",
+                "Let keys be numbers or texts, and keep the tensors as values.",
+            )
         keys = TreeSpec(spec.kind, plain_key(spec.meta), spec.children)
         whole = pytree.one_built([self.visit(child) for child in children], keys)
         self._within.discard(id(value))
