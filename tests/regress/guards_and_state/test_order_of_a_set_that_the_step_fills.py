@@ -59,3 +59,20 @@ def test_what_is_added_to_a_small_set_keeps_the_order(split: bool) -> None:
     for _ in range(3):
         assert step(eager, weft.ones(2), (24,), ()).tolist() == compiled(kept, weft.ones(2)).tolist()
         assert list(kept.members) == list(eager.members)
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_a_frozenset_is_assigned(split: bool) -> None:
+    def grow(h: Any, x: Any, k: int) -> Any:
+        h.members = h.members | {k}
+        h.pairs = frozenset([("a", k % 2), *h.pairs])
+        return x * len(h.members) + len(h.pairs)
+
+    eager, kept = Holder([]), Holder([])
+    for holder in (eager, kept):
+        holder.members, holder.pairs = frozenset(), frozenset()  # type: ignore[assignment, attr-defined]
+    compiled = weft.compile(lambda x, k: grow(kept, x, k), split=split)
+    for k in (0, 1, 2, 2, 1):
+        assert compiled(weft.ones(2), k).tolist() == grow(eager, weft.ones(2), k).tolist()
+        assert kept.members == eager.members and kept.pairs == eager.pairs  # type: ignore[attr-defined]
+        assert all(type(member) is int for member in kept.members)

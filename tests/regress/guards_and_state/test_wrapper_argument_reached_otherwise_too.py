@@ -1,5 +1,5 @@
-"""A wrapper argument that objects among the arguments hold, too: the first call gave the object that the capture had put
-together of the caller's own parts, and kept it as a constant of the program."""
+"""A wrapper argument that objects among the arguments hold, too: the first call gave the object that the capture had
+put together of the caller's own parts, and kept it as a constant of the program."""
 
 from __future__ import annotations
 

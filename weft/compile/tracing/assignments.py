@@ -124,7 +124,7 @@ class _AssignedValue(ContainerWalk):
         return super().tensor(value)
 
     def leaf(self, value: Any) -> Any:
-        if value is guards.MISSING or self.kinds.of(value) in _PLAIN or isinstance(value, RunTimeNumber):
+        if value is guards.MISSING or self._is_plain(value) or isinstance(value, RunTimeNumber):
             return value
         if not self.before.is_older(value):
             raise self.refuse(
@@ -133,6 +133,12 @@ class _AssignedValue(ContainerWalk):
                 "dict or dataclass of them.",
             )
         return Older(value)
+
+    def _is_plain(self, value: Any) -> bool:
+        """Whether a value is as good as another one that is equal: nothing can change it."""
+        if type(value) is frozenset:
+            return all([self.kinds.of(part) is Kind.SCALAR for part in pytree.flatten(tuple(value))[0]])
+        return self.kinds.of(value) in _PLAIN
 
     def refuse(self, what: str, remedy: str) -> CaptureError:
         write = self.write
