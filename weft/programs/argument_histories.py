@@ -51,10 +51,12 @@ class _Written(Node):
 
 class Before(NamedTuple):
     """What a call is about to overwrite. values: of the program's inputs, those that second gradients ask for: the
-    argument as it was, or the bytes of a storage. edges: where gradients of arguments flow, by the tensor's id."""
+    argument as it was, or the bytes of a storage. edges: where gradients of arguments flow, by the tensor's id.
+    gradients: those of the call's beginning that the program gives."""
 
     values: Mapping[int, Any]
     edges: Mapping[int, Edge | None]
+    gradients: Sequence[Tensor | None] = ()
 
 
 NOTHING = Before({}, {})

@@ -160,9 +160,19 @@ class ReturnContainer:
     slot: Slot | None
 
 
+@dataclass(frozen=True, eq=False)
+class EarlierGradient:
+    """The `.grad` that a leaf had when the call began, where a result or another `.grad` is that tensor. number: among
+    those that the program gives."""
+
+    tensor: Tensor
+    leaf: int | None
+    number: int
+
+
 Return = (
-    ReturnFresh | ReturnState | ReturnArgument | ReturnGrad | ReturnView | ReturnConstant | ReturnNumber
-    | ReturnContainer
+    ReturnFresh | ReturnState | ReturnArgument | ReturnGrad | EarlierGradient | ReturnView | ReturnConstant
+    | ReturnNumber | ReturnContainer
 )
 
 
@@ -172,7 +182,7 @@ class GradEffect:
 
     slot: GradSlot
     tensor: Tensor
-    value: Tensor | None
+    value: Tensor | EarlierGradient | ReturnArgument | None
     param: int | None
     leaf: int | None = None
 

@@ -90,6 +90,8 @@ class LeafGradients:
         self.slots: dict[int, GradSlot] = {}
         self.buffers: list[tuple[GradSlot, int]] = []  # memory that gradients go to where there were none
         self.knows_gradients = False
+        # the gradients that were there when the call began, by id, and whose they were
+        self.earlier: dict[int, tuple[Tensor, Tensor]] = {}
 
     def _grad_slot(self, tensor: Tensor) -> GradSlot:
         slot = self.slots.get(id(tensor))
@@ -121,6 +123,7 @@ class LeafGradients:
         if concrete is None:
             return
         _refuse_wrapper(concrete)
+        self.earlier.setdefault(id(concrete), (concrete, tensor))
         getters = self.tensors.payload_of(concrete).storage.slot.gradients.setdefault(id(concrete), [])
         getters.append(partial(present_grad, self.real(tensor)))
         if slot.zeroed:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from weft.ops.op import Op
     from weft.runtime.generator import Place
     from weft.tensor.backend import Backend
+    from weft.tensor.payload import Payload
     from weft.tensor.tensor import Tensor
 
 R = TypeVar("R")
@@ -69,6 +70,9 @@ class ConcreteTensors(Protocol):
     def is_outside(self, tensor: Tensor) -> bool:
         """Whether a tensor exists outside of the function and is none of its arguments: it has bytes,
         or its inner tensors have."""
+
+    def payload_of(self, tensor: Tensor) -> Payload:
+        """What the program has for a tensor with bytes: one from outside is an input from now on."""
 
     def note_class(self, kind: type[Tensor]) -> None:
         """An object of a class derived from Tensor takes part: what the class makes of operators and functions is part

@@ -342,14 +342,18 @@ class Tensor(Questions, Conversions):
         if id(self) in memo:
             copied: Tensor = memo[id(self)]
             return copied
+        capture = modes.capture
+        is_recorded = capture is not None and type(self._data) is ndarray  # the copy is of what it holds at each call
         with _NoGrad():
             out: Tensor = object.__new__(type(self))
-            payload_of(self).copy_to(out, memo)
+            payload = capture.outside.payload_of(self) if is_recorded else payload_of(self)  # type: ignore[union-attr]
+            payload.copy_to(out, memo)
         if self._autograd is not None:
             if self._autograd.requires_grad:
                 out._state().requires_grad = True
-            if self._autograd.grad is not None:
-                out._state().grad = copy.deepcopy(self._autograd.grad, memo)
+            gradient = self.grad if is_recorded else self._autograd.grad
+            if gradient is not None:
+                out._state().grad = copy.deepcopy(gradient, memo)
         out.__dict__.update(copy.deepcopy(self.__dict__, memo))
         memo[id(self)] = out
         return out

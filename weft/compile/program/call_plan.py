@@ -11,11 +11,13 @@ from weft.programs.arguments import contiguous_bytes
 from weft.programs.memory import Memory, Place
 from weft.programs.program_io import (
     ArgumentSource,
+    EarlierGradient,
     GradBuffer,
     GradEffect,
     GradFlag,
     NumberSource,
     NumberWrite,
+    ReturnArgument,
     ReturnGrad,
     StateSource,
 )
@@ -122,7 +124,7 @@ class Inputs:
                 inputs[at] = _grad_buffer(at, source, tensor, grads)
 
 
-def target_of(source: GradFlag | GradBuffer | GradEffect | ReturnGrad, leaves: list[Any]) -> Tensor:
+def target_of(source: GradFlag | GradBuffer | GradEffect | ReturnGrad | EarlierGradient, leaves: list[Any]) -> Tensor:
     """The tensor of this call whose `.grad` is meant."""
     return source.tensor if source.leaf is None else leaves[source.leaf]
 
@@ -182,8 +184,11 @@ class Effects:
         self.grad_effects, self.number_writes = grad_effects, number_writes
         self.random = [state for state in random if state.is_moved()]
 
-    def apply(self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, grads: Grads) -> None:
-        """Make them visible."""
+    def apply(
+        self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, grads: Grads,
+        earlier: Sequence[Tensor | None] = (),
+    ) -> None:
+        """Make them visible. earlier: gradients of the call's beginning, by their numbers."""
         for place, by in self.places:
             place.storage.version += by
         for leaf, by in self.moving:
@@ -195,20 +200,29 @@ class Effects:
             if by:
                 tensor.storage().version += by
         for effect in self.grad_effects:
-            _apply_grad(effect, target_of(effect, leaves), inputs, grads)
+            tensor = target_of(effect, leaves)
+            if effect.param is not None:
+                _give_buffer(tensor, grads[effect.param], inputs[effect.param])
+                continue
+            tensor._state().grad, tensor._state().owns_grad = _assigned(effect.value, leaves, earlier), False
         for write in self.number_writes:
             write.set(results[write.position] if write.position is not None else number_of(write.dim, symbols))
         for state in self.random:
             state.move_generator(symbols)
 
 
-def _apply_grad(effect: GradEffect, tensor: Tensor, inputs: list[Any], grads: Grads) -> None:
+def _assigned(
+    value: Tensor | EarlierGradient | ReturnArgument | None, leaves: list[Any], earlier: Sequence[Tensor | None]
+) -> Tensor | None:
+    """The tensor of this call that a `.grad` becomes."""
+    if isinstance(value, EarlierGradient):
+        return earlier[value.number]
+    return leaves[value.leaf] if isinstance(value, ReturnArgument) else value
+
+
+def _give_buffer(tensor: Tensor, present: Tensor | None, array: Any) -> None:
+    """Let a leaf have the gradient that the program has put into an array. present: the one that is there already."""
     state = tensor._state()
-    if effect.param is None:
-        state.grad, state.owns_grad = effect.value, False
-        return
-    present = grads[effect.param]
-    array = inputs[effect.param]
     if present is None:
         state.grad, state.owns_grad = tensor_around(array), True
         return

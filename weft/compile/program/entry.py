@@ -103,7 +103,7 @@ class Entry:
         already.
         """
         self.outputs.separate(results, inputs, symbols)
-        self.effects.apply(leaves, inputs, results, symbols, grads)
+        self.effects.apply(leaves, inputs, results, symbols, grads, before.gradients)
         return self.outputs.make(leaves, inputs, results, symbols, kept_up, before)
 
     @property

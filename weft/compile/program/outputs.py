@@ -23,6 +23,7 @@ from weft.programs.argument_histories import NOTHING, Before, HistoryChanges, Sp
 from weft.programs.higher_order import as_it_was, is_written
 from weft.programs.joint import JointProgram
 from weft.programs.program_io import (
+    EarlierGradient,
     Return,
     ReturnArgument,
     ReturnConstant,
@@ -35,6 +36,7 @@ from weft.programs.program_io import (
     Shown,
 )
 from weft.record.capture import Capture
+from weft.record.gradients import present_grad
 from weft.record.wrappers import Desugared, resugar
 from weft.support import pytree
 from weft.tensor.history import ViewOf
@@ -52,8 +54,8 @@ class Outputs:
     function leaves it, if it changes it. assigned: places that get what the function assigned to them. spent:
     assigned tensors, and those that assigned ones show, through which the function ran backward. made_leaves: results
     that are leaves of the function's own making; retained: others whose gradients are kept; gradients: results, and
-    those that are their gradients. late: symbols that the program's run binds, and the results
-    that hold them. changes: of the histories of arguments.
+    those that are their gradients; earlier: gradients of the call's beginning that it gives. late: symbols that the
+    program's run binds, and the results that hold them. changes: of the histories of arguments.
     """
 
     returns: list[tuple[Return, int]]
@@ -65,6 +67,7 @@ class Outputs:
     made_leaves: Sequence[int]
     retained: Sequence[int]
     gradients: Sequence[tuple[int, int]]
+    earlier: Sequence[EarlierGradient]
     changes: HistoryChanges
     joint: JointProgram | None
     capture: Capture
@@ -101,12 +104,13 @@ class Outputs:
     def remembered(self, leaves: list[Any], inputs: list[Any]) -> Before:
         """What the program is about to overwrite. Raises StateError where eager mode refuses to write an argument."""
         changes = self.changes
+        gradients = [present_grad(target_of(one, leaves)) for one in self.earlier]
         is_recorded = modes.grad or self.joint is not None
         if not is_recorded or not (self.overwritten or changes.written or changes.detached or changes.reshaped):
-            return NOTHING
+            return Before({}, {}, gradients) if gradients else NOTHING
         changes.check(leaves)
         values = {i: as_it_was(self.sources[i], leaves, inputs[i]) for i in self.overwritten}
-        return Before(values, changes.edges(leaves))
+        return Before(values, changes.edges(leaves), gradients)
 
     def make(
         self, leaves: list[Any], inputs: list[Any], results: list[Any], symbols: Symbols, kept_up: KeptUp,
@@ -116,7 +120,7 @@ class Outputs:
         `remembered`."""
         fresh = self.all_fresh
         if fresh is None:
-            returned = self._rebuild(leaves, results, symbols)
+            returned = self._rebuild(leaves, results, symbols, before)
         else:
             returned = [tensor_around(results[i]) for i in fresh]
         for i in self.made_leaves:
@@ -228,10 +232,13 @@ class Outputs:
         self.shared = positions
         return positions
 
-    def _rebuild(self, leaves: list[Any], results: list[Any], symbols: Symbols) -> list[Any]:
+    def _rebuild(self, leaves: list[Any], results: list[Any], symbols: Symbols, before: Before) -> list[Any]:
         rebuilt: list[Any] = []
         bases: dict[int, Tensor] = {}
         for returned, group in self.returns:
+            if type(returned) is EarlierGradient:
+                rebuilt.append(before.gradients[returned.number])
+                continue
             rebuilt.append(
                 rebuilt[group] if group < len(rebuilt) else self._returned(returned, leaves, results, symbols, bases)
             )

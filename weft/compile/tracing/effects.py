@@ -18,6 +18,7 @@ from weft.programs.program_io import (
     GradFlag,
     NumberSource,
     NumberWrite,
+    ReturnArgument,
     StateSource,
 )
 from weft.record.numbers.sym_float import SymFloat, is_live, operand_of
@@ -82,7 +83,11 @@ def gradient_effects(outcome: Outcome) -> list[GradEffect]:
         if is_wrapper(current):
             continue  # it is an assigned value
         if is_dense(current):
-            effects.append(GradEffect(slot, real, current, None, leaf))
+            effects.append(GradEffect(slot, real, outcome.earlier_gradient(current) or current, None, leaf))
+            continue
+        given = next((i for i, stand_in in enumerate(outcome.stand_ins) if stand_in is current), None)
+        if given is not None and not current.requires_grad:
+            effects.append(GradEffect(slot, real, ReturnArgument(given, None), None, leaf))
             continue
         if unfinished(capture, [current]):
             raise ArgumentChange(

@@ -13,7 +13,7 @@ from weft.ir.graph import Operand
 from weft.programs.argument_histories import HistoryChanges
 from weft.programs.arguments import leaf_of
 from weft.programs.joint_record import JointRecord
-from weft.programs.program_io import GradEffect, NumberWrite, Return, Source
+from weft.programs.program_io import EarlierGradient, GradEffect, NumberWrite, Return, Source
 from weft.record.capture import Capture
 from weft.record.numbers.random_state import RandomState
 from weft.support import pytree
@@ -67,10 +67,20 @@ class Outcome:
     containers: list[list[Any]] = field(default_factory=list)  # of the call, and which of them are one object
     pattern: tuple[int, ...] = ()
     identity: IdentityGuard | None = None
+    earlier: dict[int, EarlierGradient] = field(default_factory=dict)  # those that the program gives, by id
 
     def leaf_of(self, tensor: Tensor) -> int | None:
         """Which argument a tensor is; None if the function reaches it otherwise."""
         return leaf_of(tensor, self.leaves)
+
+    def earlier_gradient(self, tensor: Tensor) -> EarlierGradient | None:
+        """Whose `.grad` a tensor from outside was when the call began, for another call finds another one there."""
+        gradients = self.capture.leaf_gradients
+        owner = gradients.earlier.get(id(tensor))
+        if owner is not None and id(tensor) not in self.earlier:
+            real = gradients.real(owner[1])
+            self.earlier[id(tensor)] = EarlierGradient(real, self.leaf_of(real), len(self.earlier))
+        return self.earlier.get(id(tensor))
 
     def result(self, operand: Operand) -> int:
         """The position of a new result."""

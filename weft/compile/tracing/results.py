@@ -235,7 +235,7 @@ def _return(outcome: Outcome, leaf: Any, stand_ins: list[Any], positions: dict[i
         return returned
     is_alias = outcome.capture.outside.is_alias(leaf)
     if not is_alias and (is_dense(leaf) or is_meta(leaf)):
-        return ReturnState(leaf, None, None)
+        return outcome.earlier_gradient(leaf) or ReturnState(leaf, None, None)
     data = outcome.capture.tensors.payload_of(leaf) if is_alias else leaf._data
     if not isinstance(data, SymbolicPayload):
         raise outcome.capture.refuse(
