@@ -223,7 +223,8 @@ def _placed(rng: np.random.Generator, statement: str) -> list[str]:
 def state_of(model: Any, names: dict[str, Any]) -> list[Any]:
     """All that can be seen of the object and its class: kinds, values, and which things are one."""
     first: dict[int, int] = {}
-    return [_seen(value, first) for value in (vars(model), vars(names["Model"]).get("shared"), names["kept"])]
+    attributes = {name: value for name, value in vars(model).items() if name != "_weft_compiled"}
+    return [_seen(value, first) for value in (attributes, vars(names["Model"]).get("shared"), names["kept"])]
 
 
 def _seen(value: Any, first: dict[int, int]) -> Any:
