@@ -212,6 +212,37 @@ def test_two_instances_in_one_call_and_the_same_one_twice() -> None:
     assert counters.captures - before <= 8
 
 
+@pytest.mark.parametrize("knows_parent", [False, True])
+def test_trees_of_instances(knows_parent: bool) -> None:
+    class Node:
+        def __init__(self, depth: int, k: int, parent: Any = None) -> None:
+            self.x, self.n, self.parent = weft.ones(2) * k, 0, parent if knows_parent else None
+            self.children = [Node(depth - 1, 2 * k + i, self) for i in range(2)] if depth else []
+
+        @weft.compile(backend="interpret")
+        def total(self, y: Any) -> Any:
+            self.n += 1
+            own = self.x * y * self.n + (0 if self.parent is None else self.parent.x)
+            return sum([child.total(y) for child in self.children], own)
+
+        def expected(self) -> float:
+            self.n += 1
+            own = self.x[0].item() * self.n + (0 if self.parent is None else self.parent.x[0].item())
+            return own + sum([child.expected() for child in self.children])
+
+    before, refs = counters.captures, []
+    for k in range(1, 9):
+        tree, other = Node(2, k), Node(2, k)
+        for one, plain in ((tree, other), (tree.children[1], other.children[1]), (tree, other)):
+            assert one.total(weft.ones(2)).tolist() == [plain.expected()] * 2
+            assert [c.n for c in tree.children] == [c.n for c in other.children]
+        refs += [weakref.ref(tree), weakref.ref(tree.children[0])]
+    assert knows_parent or counters.captures - before <= 4
+    del tree, other, one, plain
+    gc.collect()
+    assert [ref() for ref in refs] == [None] * len(refs)
+
+
 def test_inheritance_properties_and_methods_of_the_class() -> None:
     class Shape:
         scale = 2.0
