@@ -124,6 +124,9 @@ WRITES = (
     "self.before = self.pair", "self.before, self.pair = self.pair, self.before", "self.both = (self.pair, self.items)",
     "self.pair, self.before = self.both[0], self.pair", "self.before = self.pair = Pair({v}, {v} * 2)",
     "self.both = (self.before, self.both)",
+    # other tuples of the same
+    "self.before = Pair(*self.pair)", "self.pair = Pair(*self.pair)", "self.both = (*self.both,)",
+    "self.before = Pair(*self.before); self.both = (self.before, self.items)",
     # names that are made at run time, or not there yet
     "setattr(self, 'new', {v})", "setattr(self, f'new{{len(self.items) % 3}}', {v})", "self.newest = {v}",
     "setattr(self, 'couple' + 'd' * self.flag, ({v}, 1))", "vars(self)['new_' + str(self.size)] = {v}",
