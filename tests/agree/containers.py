@@ -124,6 +124,9 @@ WRITES = (
     "self.before = self.pair", "self.before, self.pair = self.pair, self.before", "self.both = (self.pair, self.items)",
     "self.pair, self.before = self.both[0], self.pair", "self.before = self.pair = Pair({v}, {v} * 2)",
     "self.both = (self.before, self.both)",
+    # other tuples of the same
+    "self.before = Pair(*self.pair)", "self.pair = Pair(*self.pair)", "self.both = (*self.both,)",
+    "self.before = Pair(*self.before); self.both = (self.before, self.items)",
     # names that are made at run time, or not there yet
     "setattr(self, 'new', {v})", "setattr(self, f'new{{len(self.items) % 3}}', {v})", "self.newest = {v}",
     "setattr(self, 'couple' + 'd' * self.flag, ({v}, 1))", "vars(self)['new_' + str(self.size)] = {v}",
@@ -223,7 +226,8 @@ def _placed(rng: np.random.Generator, statement: str) -> list[str]:
 def state_of(model: Any, names: dict[str, Any]) -> list[Any]:
     """All that can be seen of the object and its class: kinds, values, and which things are one."""
     first: dict[int, int] = {}
-    return [_seen(value, first) for value in (vars(model), vars(names["Model"]).get("shared"), names["kept"])]
+    attributes = {name: value for name, value in vars(model).items() if name != "_weft_compiled"}
+    return [_seen(value, first) for value in (attributes, vars(names["Model"]).get("shared"), names["kept"])]
 
 
 def _seen(value: Any, first: dict[int, int]) -> Any:

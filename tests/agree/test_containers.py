@@ -4,6 +4,8 @@ flags, with calls that fail in between, as in eager mode; and no symbol stays on
 from __future__ import annotations
 
 import copy
+import gc
+import weakref
 from collections import deque
 from typing import Any
 
@@ -19,20 +21,27 @@ from weft.support.errors import CaptureError
 SIZES = (2, 3, 3, 5)
 
 
-def agree(program: Keeping, rng: np.random.Generator, is_argument: bool = False, **options: Any) -> int:
+def agree(program: Keeping, rng: np.random.Generator, of: str = "", **options: Any) -> int:
     """Compare four calls. How many were refused: those leave everything as it was, and are made in eager mode.
-    is_argument: whether the object is an argument, another one at each call."""
+    of: how the object is given: "argument", another one at each call; "instance", of a class whose method is compiled,
+    another one at most calls, none of which is left at the end; else a method of the one object is compiled."""
     (eager, mine), (object_, theirs) = program.make(), program.make()
-    if is_argument:
+    if of:
         called = weft.compile(type(object_).step, backend="interpret", **options)
         step: Any = lambda *args: called(object_, *args)  # noqa: E731
     else:
         step = weft.compile(object_.step, backend="interpret", **options)
-    refused = 0
-    for call, size in enumerate(SIZES):
-        if is_argument:
+    if of == "instance":
+        theirs["plain"], type(object_).step = type(object_).step, called
+        step = lambda *args: object_.step(*args)  # noqa: E731
+    refused, pairs = 0, [(eager, object_)]
+    for call, size in enumerate(SIZES * 2 if of == "instance" else SIZES):
+        if of == "argument" or (of and rng.random() < 0.5):
             holds_others = bool(rng.random() < 0.5)
             eager, object_ = (_another(each, {} if holds_others else None) for each in (eager, object_))
+            pairs.append((eager, object_))
+        elif of:
+            eager, object_ = pairs[rng.integers(len(pairs))]
         values, flag = rng.uniform(-1, 1, (size, 3)).astype(np.float32), bool(rng.random() < 0.7)
         if call in (1, 3):
             _fail(step, object_, theirs, weft.from_numpy(values.copy()), flag, "split" in options)
@@ -52,12 +61,22 @@ def agree(program: Keeping, rng: np.random.Generator, is_argument: bool = False,
                 raise  # what is read and what is written were taken for one another: no refusal that helps anybody
             refused += 1
             assert state_of(object_, theirs) == before, f"call {call}: a refused call has changed the object"
-            out = object_.step(weft.from_numpy(values.copy()), flag, None)
+            plain = theirs.get("plain", type(object_).step)
+            out = plain(object_, weft.from_numpy(values.copy()), flag, None)
         assert not (left := symbols_left(object_, theirs["Model"], theirs["kept"], out)), f"call {call}: {left}"
         np.testing.assert_allclose(out.detach().numpy(), expected.detach().numpy(), 1e-4, 1e-4, err_msg=f"call {call}")
         if program.wants_grad:
             np.testing.assert_allclose(object_.w.grad.numpy(), eager.w.grad.numpy(), 1e-4, 1e-4)
         _same(state_of(object_, theirs), state_of(eager, mine), f"call {call}")
+        for one, other in pairs if of else ():
+            _same(state_of(other, theirs), state_of(one, mine), f"another instance, call {call}")
+    if of == "instance":
+        instances = [weakref.ref(other) for _, other in pairs]
+        del object_, out, pairs, other  # (a tensor's history keeps the program of its backward)
+        theirs["kept"].clear()
+        theirs["Model"].shared = []
+        gc.collect()
+        assert all(ref() is None for ref in instances), "a program keeps an instance alive"
     return refused
 
 
@@ -122,9 +141,10 @@ def _same(here: Any, there: Any, path: str) -> None:
 
 @pytest.mark.parametrize(
     ("options", "count"), [
-        ({}, 12), ({"split": True}, 8), ({"is_argument": True}, 8), ({"is_argument": True, "split": True}, 8),
+        ({}, 12), ({"split": True}, 8), ({"of": "argument"}, 8), ({"of": "argument", "split": True}, 8),
+        ({"of": "instance"}, 8), ({"of": "instance", "split": True}, 8),
     ],
-    ids=["compile", "split", "argument", "argument_split"],
+    ids=["compile", "split", "argument", "argument_split", "instance", "instance_split"],
 )  # fmt: skip
 def test_containers_agree(options: dict[str, Any], count: int, rng: np.random.Generator) -> None:
     refused = 0

@@ -11,13 +11,15 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from weft.autograd.forward_facts import ForwardFacts
 from weft.compile.assumptions import Assumptions, Recording
-from weft.compile.methods import is_method, method_of
+from weft.compile.methods import NO_CALL, Lender, SharedMethod, is_method, method_of
 from weft.compile.object_arguments import ObjectArguments, ObjectCounts
+from weft.compile.object_reads import Reader
 from weft.compile.program.call_leaves import CallLeaves, objects_of
 from weft.compile.program.call_plan import Symbols
 from weft.compile.program.entry import Entry
@@ -83,12 +85,18 @@ class CompiledFunction(FunctionWrapper):
         self.meets_wrappers = False  # whether arguments, state or results were objects of tensor subclasses
         self.is_order_free = not takes_keywords(function)
         self.objects = ObjectArguments()
+        self.shared: SharedMethod | None = None  # of an instance's method: what it has from the function in the class
+        self.lender: Lender | None = None  # of a function in a class: what its instances have for one another
         self.lock = threading.RLock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if knobs.eager or modes.capture is not None or (modes.special is not None and is_watched()):
             return self.function(*args, **kwargs)
         memo: WrapperMemo | None = None
+        if self.shared is not None and self.shared.is_tried_first and not (wrapper_classes or override_classes):
+            result = self.shared.by_program(args, kwargs)
+            if result is not NO_CALL:
+                return result
         leaves, spec = _flatten(*self._callers(args, kwargs))
         # whether any tensor might be of a class with a will of its own
         special = bool(wrapper_classes or override_classes)
@@ -105,7 +113,7 @@ class CompiledFunction(FunctionWrapper):
         match = self.entries.find(leaves, spec)
         if match is None:
             leaves = CallLeaves(leaves, self._callers(args, kwargs), memo)
-            return self._capture_and_run(args, kwargs, leaves, spec)
+            return self.capture_and_run(args, kwargs, leaves, spec)
         entry, call = match
         try:
             return _run(entry, leaves, call) if type(leaves) is CallLeaves else entry.run(leaves, call)
@@ -117,14 +125,10 @@ class CompiledFunction(FunctionWrapper):
         with self.lock:
             try:
                 with self.objects.standing_in(leaves):
-                    objects, inner = leaves.objects, leaves.inner
                     match = self.entries.find(leaves, spec)
                     if match is None:
-                        return self._capture_and_run(args, kwargs, leaves, spec)
-                    try:
-                        return _run(match[0], leaves, match[1])
-                    except ValueChanged:
-                        return self._run_other(match[0], args, kwargs, objects, inner)
+                        return self.capture_and_run(args, kwargs, leaves, spec)
+                    return self.run_match(match, args, kwargs, leaves)
             except ObjectCounts as refusal:  # nothing has run
                 stand_ins, is_sure = self.objects.count(leaves), refusal.__cause__ is None
             try:
@@ -133,6 +137,14 @@ class CompiledFunction(FunctionWrapper):
                 if not is_sure:  # it was not their fault
                     self.objects.stand_in_again(stand_ins)
                 raise
+
+    def run_match(self, match: tuple[Entry, Any], args: Any, kwargs: Any, leaves: CallLeaves) -> Any:
+        """Run a program on a call that fits, some of whose objects have stand-ins."""
+        objects, inner = leaves.objects, leaves.inner
+        try:
+            return _run(match[0], leaves, match[1])
+        except ValueChanged:
+            return self._run_other(match[0], args, kwargs, objects, inner)
 
     def _run_other(
         self, tried: Entry, args: Any, kwargs: Any, objects: Mapping[int, Any] = MappingProxyType({}),
@@ -160,11 +172,17 @@ class CompiledFunction(FunctionWrapper):
         """The tree of a call's arguments, in the order in which a program takes them."""
         return args, dict(sorted(kwargs.items())) if len(kwargs) > 1 and self.is_order_free else kwargs
 
-    def _capture_and_run(self, args: Any, kwargs: Any, leaves: CallLeaves, spec: pytree.TreeSpec) -> Any:
+    def capture_and_run(self, args: Any, kwargs: Any, leaves: CallLeaves, spec: pytree.TreeSpec) -> Any:
         """args, kwargs: as they were given; leaves: with wrappers taken apart."""
         if any([isinstance(leaf, Tensor) and not is_dense(leaf) for leaf in leaves]):
             # types alone, or values that wait: another back end takes the operators as they come
             return self.function(*args, **kwargs)
+        if self.shared is None:
+            return self._by_own_program(args, kwargs, leaves, spec)
+        own = partial(self._by_own_program, args, kwargs, leaves, spec)
+        return self.shared.call(spec, args, kwargs, self.misses, own)
+
+    def _by_own_program(self, args: Any, kwargs: Any, leaves: CallLeaves, spec: pytree.TreeSpec) -> Any:
         with self.lock:
             match = self.entries.find(leaves, spec)  # another thread may have captured it meanwhile
             if match is not None:
@@ -189,14 +207,18 @@ class CompiledFunction(FunctionWrapper):
 
     def _learn_objects(self, leaves: CallLeaves, spec: pytree.TreeSpec) -> bool:
         """Whether objects among the arguments have stand-ins from now on, since programs were captured for others."""
-        classes = kinds()
+        classes, count = kinds(), len(self.objects)
         for entry in self.entries:
-            if entry.guards.spec == spec and entry.guards.bound.take(leaves) is None:
-                lift = self.objects.learn(entry, leaves, classes)
-                others = [old for old, new in zip(entry.guards.constants, leaves, strict=False) if old is not new]
-                self.assumptions = self.assumptions.without_places_in(others)
-                if lift is not None:
-                    self.assumptions = self.assumptions.lifting_changed(lift)
+            bound = entry.guards.bound
+            if entry.guards.spec == spec and bound.take(leaves) is None:
+                reader = Reader(entry, classes)
+                read = [reader.read_of(old) for old in entry.guards.constants]
+                pairs = zip(entry.guards.constants, leaves, strict=False)
+                others = [old for old, new in pairs if old is not new and not self.objects.is_stand_in(old)]
+                before = self.assumptions.without_places_in(others)
+                places = [bound.place_of(i) for i in range(len(leaves))]
+                self.assumptions = self.objects.learn(places, read, leaves, classes, before)
+                if len(self.objects) > count or self.assumptions is not before:
                     return True
         return False
 
@@ -234,6 +256,8 @@ class CompiledFunction(FunctionWrapper):
         self.meets_wrappers |= entry.meets_wrappers
         self.asks_for_containers |= entry.guards.identity is not None or entry.outputs.gives_containers
         self.entries.add(entry, is_general=entry.capture.has_loops_for_sizes)
+        if self.shared is not None:
+            self.shared.note(entry)
 
     def capture_within(
         self, entry: Entry, leaves: list[Any], switches: Sequence[Switch], kept: frozenset[int]
@@ -398,13 +422,26 @@ class CompiledFunction(FunctionWrapper):
         ... (graphs and texts)."""
         return self.entry_for(args, kwargs)[0].stages()
 
-    def entry_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Entry, Any]:
-        """The program that fits a call, captured if there is none, and what its `match` makes of the arguments."""
+    def note_call(self) -> None:
+        """A call is made."""
+
+    def leaves_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[CallLeaves, pytree.TreeSpec]:
+        """The leaves of a call's arguments, wrappers taken apart, and their structure."""
         memo = WrapperMemo()
-        leaves, spec = _flatten(*_desugared(args, kwargs, memo))
-        leaves = CallLeaves(leaves, (args, kwargs), memo)
+        tree = self._callers(args, kwargs)
+        leaves, spec = _flatten(*_desugared(*tree, memo)) if wrapper_classes or override_classes else _flatten(*tree)
+        return CallLeaves(leaves, tree, memo), spec
+
+    def entry_for(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], is_own: bool = False
+    ) -> tuple[Entry, Any]:
+        """The program that fits a call, captured if there is none, and what its `match` makes of the arguments. is_own:
+        of a method, not one that instances share."""
+        leaves, spec = self.leaves_of(args, kwargs)
         with self.lock, self.objects.standing_in(leaves):
             match = self.entries.find(leaves, spec)
+            if match is None and self.shared is not None and not is_own:
+                match = self.shared.match(args, kwargs)
             if match is not None:
                 return match
             entry = self.capture(leaves, spec)
@@ -489,9 +526,9 @@ def _desugared(args: tuple[Any, ...], kwargs: dict[str, Any], memo: WrapperMemo)
 
 
 def _flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], pytree.TreeSpec]:
-    """pytree.flatten((args, kwargs)), with one structure object for calls that pass tensors only. Raises CaptureError
+    """pytree.flatten((args, kwargs)), with one structure object for calls that pass no containers. Raises CaptureError
     for a container that holds itself."""
-    if kwargs or any([type(a) is not Tensor for a in args]):
+    if kwargs or any([type(a) is not Tensor and pytree.is_node(a) for a in args]):
         try:
             return pytree.flatten((args, kwargs))
         except RecursionError as error:

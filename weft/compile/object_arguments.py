@@ -12,28 +12,33 @@ program of its own. (What it compares by identity with an object that guards kno
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType, ModuleType
 from typing import Any
 
+from weft.compile.assumptions import Assumptions
+from weft.compile.object_reads import ObjectRead, can_stand_in, has_plain_keys
 from weft.compile.program.call_leaves import CallLeaves
 from weft.compile.program.entry import Entry
-from weft.guards.asked import solid_class
 from weft.guards.content_guard import ContainerGuard
-from weft.guards.guard import SlotGuard
-from weft.guards.kinds import Kind, Kinds, is_changeable
-from weft.guards.slots import AttributeSlot, Key, Slot, instance_dict
+from weft.guards.kinds import Kind, Kinds
+from weft.guards.slots import AttributeSlot, ClassSlot, GlobalSlot, Key, Slot, instance_dict
+from weft.guards.values import MISSING
 from weft.support import pytree
 from weft.support.errors import CaptureError
 
 # where an object stands: a leaf of the arguments, or what a place holds and the number of its leaf; and its class
 Place = tuple[Any, type]
-_OF_EVERY_CLASS = {"__dict__", "__weakref__"}  # what __slots__ may name of an object with attributes of any name
 
 
 class ObjectCounts(CaptureError):
-    """Which object an argument is counts for the function: no stand-in does."""
+    """Which object an argument is counts for the function: no stand-in does. stand_ins: those that were tried, once
+    they are taken away."""
+
+    stand_ins: Mapping[Place, Any] = MappingProxyType({})
 
 
 class ObjectArguments:
@@ -43,54 +48,73 @@ class ObjectArguments:
         self._stand_ins: dict[Place, Any] = {}
         self._inner: dict[Key, Slot] = {}  # places in stand-ins whose objects have stand-ins too, outer ones first
         self._counted: set[Place] = set()  # where stand-ins do not do
-        self._held: set[int] = set()  # ids of what programs with stand-ins rely on elsewhere
+        # by program with stand-ins: ids of what it relies on elsewhere; and all of these
+        self._held_by: weakref.WeakKeyDictionary[Entry, set[int]] = weakref.WeakKeyDictionary()
+        self._held: set[int] = set()
+        self._count = 0  # of programs of which it is
 
     def __bool__(self) -> bool:
         return bool(self._stand_ins)
 
-    def learn(self, entry: Entry, leaves: Sequence[Any], kinds: Kinds) -> dict[Key, Slot | None] | None:
-        """Make stand-ins for the objects of a call in whose places others of the same class were when a program was
-        captured, and for those that they hold. Returns the places in them that are inputs of the next program: what
-        the program reads there, if it is a tensor or a number that is another one now. None, where there is no new
-        stand-in."""
-        lift: dict[Key, Slot | None] = {}
-        count = len(self._stand_ins)
-        for i, (old, new) in enumerate(zip(entry.guards.constants, leaves, strict=False)):
-            bound = entry.guards.bound
-            place = i if i < bound.given else (bound.key_of(i)[:-1], bound.key_of(i)[-1])
-            self._learn(place, old, new, entry, kinds, lift)
-        return lift if len(self._stand_ins) > count else None
+    def __len__(self) -> int:
+        return len(self._stand_ins)
 
-    def _learn(
-        self, where: Any, old: Any, new: Any, entry: Entry, kinds: Kinds, lift: dict[Key, Slot | None]
-    ) -> None:
+    def learn(
+        self, places: Sequence[Any], read: Sequence[ObjectRead | None], leaves: Sequence[Any], kinds: Kinds,
+        assumptions: Assumptions,
+    ) -> Assumptions:
+        """Make stand-ins for the objects of a call in whose places others of the same class were when a program was
+        captured, and for those that they hold. places: of the leaves; read: what the program has read of the objects
+        there. Returns what the next program assumes: inputs are the places in the stand-ins that the program reads, if
+        a tensor or a number is another one there now."""
+        lift: dict[Key, Slot | None] = {}
+        for place, old, new in zip(places, read, leaves, strict=False):
+            self._learn(place, old, new, kinds, lift)
+        news = {key: slot for key, slot in lift.items() if key not in assumptions.lifted}
+        return assumptions.lifting_changed(news) if news.keys() - assumptions.fixed else assumptions
+
+    def _learn(self, where: Any, old: ObjectRead | None, new: Any, kinds: Kinds, lift: dict[Key, Slot | None]) -> None:
         """Make a stand-in for one object in place of an older one. lift: takes up the places that are inputs."""
         place = (where, type(new))
-        if old is new or type(old) is not type(new) or not can_stand_in(new, kinds):
+        if old is None or old.same() is new or old.cls is not type(new) or place in self._counted:
             return
-        if place in self._stand_ins or place in self._counted:
+        stand_in = self._stand_ins.get(place)
+        if stand_in is new or not can_stand_in(new, kinds):
             return
-        stand_in = self._stand_ins[place] = object.__new__(type(new))
-        for slot, value in _read_of(old, entry):
-            now = AttributeSlot(new, slot.name, slot.text).get()
-            target = AttributeSlot(stand_in, slot.name, slot.text)
-            if kinds.can_lift(value, now):
-                if kinds.holds_input(value) or value != now:
+        if stand_in is None:
+            stand_in = self._stand_ins[place] = object.__new__(type(new))
+        for value in old.attributes:
+            now = value.now_in(new)
+            target = AttributeSlot(stand_in, value.name, value.text)
+            if value.can_lift(now, kinds):
+                if value.has_changed(now):
                     lift[target.key] = target
                 continue
-            if value is not now and type(value) is type(now) and pytree.is_node(value):
+            if old.is_other_container(value, now):
                 lift[target.key] = target
-            before, spec = pytree.flatten(value)
-            after, same_spec = pytree.flatten(now)
-            if spec == same_spec and any(can_stand_in(each, kinds) for each in after):
+            if value.spec is None:
+                continue
+            after, spec = pytree.flatten(now)
+            if spec == value.spec and any(can_stand_in(each, kinds) for each in after):
                 lift[target.key] = self._inner[target.key] = target
-                for number, (a, b) in enumerate(zip(before, after, strict=True)):
-                    self._learn((target.key, number), a, b, entry, kinds, lift)
+                for number, (a, b) in enumerate(zip(value.parts, after, strict=True)):
+                    self._learn((target.key, number), a, b, kinds, lift)
+
+    def has_stand_in(self, place: Any, value: object) -> bool:
+        """Whether there is a stand-in for objects of this one's class in a place."""
+        return (place, type(value)) in self._stand_ins
+
+    def is_for(self, entry: Entry, value: object) -> bool:
+        """Whether a program is made of a stand-in for objects of this one's class as its first argument."""
+        stand_in = self._stand_ins.get((0, type(value)))
+        return stand_in is not None and entry.guards.constants[:1] == [stand_in]
 
     @contextmanager
     def standing_in(self, leaves: CallLeaves) -> Iterator[None]:
         """Within the block stand-ins are the call's leaves in place of objects."""
         before: list[tuple[Any, dict[str, Any]]] = []
+        if self._count != len(self._held_by):  # a program has come, or is gone
+            self._held, self._count = set().union(*self._held_by.values()), len(self._held_by)
         places = Counter(map(id, leaves))  # in how many of those seen so far each object stands
 
         def lend(where: Any, value: Any) -> Any:
@@ -138,7 +162,28 @@ class ObjectArguments:
         for each in objects:
             if id(each) in held or id(instance_dict(each)) in held:
                 raise ObjectCounts(f"an argument of type {type(each).__name__} is also reached otherwise")
-        self._held |= held
+        self._held_by[entry] = held
+
+    def holds_others(self, entry: Entry, kinds: Kinds) -> bool:
+        """Whether a program keeps something alive that belongs to the objects it was made for: what must be in their
+        places, or among the arguments."""
+        specs = (entry.guards.spec, *[place.spec for place in entry.guards.bound.places])
+        if len(entry.programs) > 1 or not all(map(has_plain_keys, specs)):  # (calls may go on in other programs)
+            return True
+        ids = {id(stand_in) for stand_in in self._stand_ins.values()}
+        values = [value for value in entry.guards.constants if id(value) not in ids]
+        for guard in entry.guards.python.guards:
+            if id(guard.holder) in ids:
+                values += guard.holds_on_to()
+        return not all(_is_nobodys(value, kinds) for value in values)
+
+    def is_stand_in(self, value: object) -> bool:
+        """Whether it is one of the stand-ins."""
+        return any(value is stand_in for stand_in in self._stand_ins.values())
+
+    def is_anybodys(self, slot: Slot | None) -> bool:
+        """Whether a place lies in a stand-in, or in what is no object's."""
+        return slot is None or type(slot) in (GlobalSlot, ClassSlot) or self.is_stand_in(slot.holder)
 
     def count(self, leaves: CallLeaves) -> dict[Place, Any]:
         """From now on the objects in whose places a call has stand-ins have programs of their own. Returns those."""
@@ -148,38 +193,27 @@ class ObjectArguments:
         self._counted |= places.keys()
         return places
 
-    def stand_in_again(self, places: dict[Place, Any]) -> None:
+    def stand_in_again(self, places: Mapping[Place, Any]) -> None:
         """Take stand-ins back that did not do."""
         self._counted -= places.keys()
-        self._stand_ins |= places
+        self._stand_ins.update(places)
 
 
-def can_stand_in(value: object, kinds: Kinds) -> bool:
-    """Whether an object of the same class with the same `__dict__` is the same to whoever does not ask for identity:
-    all that it holds is there."""
-    cls = type(value)
-    if kinds.of(value) is not Kind.INSTANCE or not is_changeable(cls) or solid_class(cls) is not object:
-        return False
-    slots = {name for c in cls.__mro__ for name in _names(c.__dict__.get("__slots__", ()))}
-    return bool(cls.__dictoffset__) and slots <= _OF_EVERY_CLASS and not hasattr(cls, "__del__")
-
-
-def _names(slots: Any) -> tuple[str, ...]:
-    return (slots,) if isinstance(slots, str) else tuple(slots)
+def _is_nobodys(value: Any, kinds: Kinds) -> bool:
+    """Whether a value belongs to no object: a plain one, a class, a function that a module has."""
+    kind = kinds.of(value)
+    if kind is Kind.TUPLE:
+        return all(_is_nobodys(part, kinds) for part in value)
+    if kind is Kind.FUNCTION:
+        defaults = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        return value.__closure__ is None and not vars(value) and _is_nobodys(defaults, kinds)
+    if kind is Kind.BUILTIN:
+        return value.__self__ is None or isinstance(value.__self__, ModuleType)
+    return kind in (Kind.SCALAR, Kind.CLASS, Kind.NAMESPACE, Kind.SYMBOL) or value is MISSING
 
 
 def _give(stand_in: Any, attributes: dict[str, Any]) -> None:
     object.__setattr__(stand_in, "__dict__", attributes)
-
-
-def _read_of(holder: object, entry: Entry) -> Iterator[tuple[Slot, Any]]:
-    """The attributes of an object that a program relies on, or takes anew at each call, with what they held."""
-    for guard in entry.guards.python.guards:
-        if isinstance(guard, SlotGuard) and type(guard.slot) is AttributeSlot and guard.holder is holder:
-            yield guard.slot, guard.expected
-    for place in entry.guards.bound.places:
-        if type(place.slot) is AttributeSlot and place.slot.holder is holder:
-            yield place.slot, place.slot.get()
 
 
 def _held_by(entry: Entry) -> set[int]:

@@ -42,7 +42,7 @@ class WholeOrSplit(CompiledFunction):
             return self._as_python(args, kwargs)
         if knobs.eager or modes.capture is not None:
             return self.function(*args, **kwargs)
-        self._calls += 1
+        self.note_call()
         try:
             return super().__call__(*args, **kwargs)
         except NotFiniteError:  # (somebody looks for it)
@@ -52,6 +52,9 @@ class WholeOrSplit(CompiledFunction):
                 raise
             self._note_failure(error)
         return self._as_python(args, kwargs)  # (if it is the function's own error, this raises it)
+
+    def note_call(self) -> None:
+        self._calls += 1
 
     def _as_python(self, args: Any, kwargs: Any) -> Any:
         """Run Python: with programs, or, where what is computed is too small for them, operator by operator. Now and

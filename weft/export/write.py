@@ -89,12 +89,14 @@ def _files(path: Path) -> tuple[Path, Path, Path, Path]:
 def _program(compiled: CompiledFunction, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Entry:
     """The program for a call, or the one that was used last."""
     if args or kwargs:
-        return compiled.entry_for(tuple(args), dict(kwargs))[0]
-    if not len(compiled.entries):
+        return compiled.entry_for(tuple(args), dict(kwargs), is_own=True)[0]
+    if not compiled.entries.own:
         raise ExportError(
+            f"export: {compiled.name} runs in programs that it shares with other instances; give arguments, and it has "
+            "one of its own: export(path, args)" if len(compiled.entries) else
             f"export: {compiled.name} has not been called yet; call it, or give arguments: export(path, args)"
         )
-    return compiled.entries[0]
+    return compiled.entries.own[0]
 
 
 class _Step:

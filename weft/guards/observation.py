@@ -242,7 +242,7 @@ def _guards(reads: Reads, written: set[Key]) -> list[Guard]:
     for entry in reads.entries.values():
         # a write of what was there already
         is_kept = bool(entry.stores) and entry.before is not MISSING and entry.slot.key not in written
-        if not (entry.read or is_kept):
+        if not (entry.read or is_kept) or kinds.of(entry.before) is Kind.OWN:
             continue
         slot = _weakened(entry.slot, reads)
         if entry.before is MISSING:

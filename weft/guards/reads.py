@@ -54,7 +54,7 @@ from weft.guards.snapshots import (
     said_state,
     state_of,
 )
-from weft.guards.values import MISSING, key_text, same
+from weft.guards.values import MISSING, key_text
 from weft.support.locations import Location
 from weft.support.refusals import in_user_call
 
@@ -446,7 +446,7 @@ class Reads(LeafReads):
                 self.items.setdefault(id(slot.holder), []).append(entry)
             if key in self.lifted:
                 entry.lifted, entry.real = True, self.lifted[key]
-        is_own = not same(entry.before, value)  # the call has put it there: no later call depends on what was before
+        is_own = entry.is_other(value)  # the call has put it there: no later call depends on what was before
         entry.read = entry.read or (read and not is_own)
         entry.sure = entry.sure or sure
         if store is not None and store not in entry.stores:

@@ -38,7 +38,11 @@ class Entry:
 
     def changed(self) -> bool:
         """Whether the slot holds something else now."""
-        return not same(self.before, self.slot.get())
+        return self.is_other(self.slot.get())
+
+    def is_other(self, now: Any) -> bool:
+        """Whether a value is something else than was there: a tuple is another one though it is equal."""
+        return now is not self.before if isinstance(self.before, tuple) else not same(self.before, now)
 
     def take_up(self) -> None:
         """Others have put something there: that counts as what was there."""
@@ -56,8 +60,7 @@ class Entry:
 
     def restore(self) -> None:
         """Put the value from before the call back."""
-        is_tuple = isinstance(self.before, tuple)  # an equal one may be what stood for it in the capture
-        if (self.slot.get() is not self.before) if is_tuple else self.changed():
+        if self.changed():
             self.slot.put(self.before)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, final
 
@@ -147,6 +148,15 @@ class Variants(Generic[P]):
                 return program, match
         return None
 
+    def taken(self, program: P, inputs: Any, numbers: Any = None) -> Any:
+        """What a program of somebody else's makes of a call's inputs and numbers; it is one of these from now on. None
+        where it does not fit."""
+        match = program.match(inputs, numbers)
+        if type(match) is Miss:
+            return None
+        self.add(program)
+        return match
+
     def others(self, inputs: Any, numbers: Any, tried: P) -> Iterator[tuple[P, Any]]:
         """The programs besides `tried` that fit a call, and what they make of it."""
         for program in self._programs:
@@ -188,6 +198,32 @@ class Variants(Generic[P]):
             programs = self._programs
             if any([p is program for p in programs[1 : len(programs) - self._general]]):
                 self._programs = [program, *[p for p in programs if p is not program]]
+
+    @contextmanager
+    def borrowing(self, programs: list[P], is_borrowed: Callable[[P], bool]) -> Iterator[None]:
+        """Within the block there are more programs, which are tried first. Behind it, they are taken away again, and so
+        are those that have come for which `is_borrowed` holds: these are added to the list."""
+        with self._lock:
+            before = self._programs
+            within = self._programs = [*programs, *before]
+        try:
+            yield
+        finally:
+            with self._lock:
+                if self._programs is within:
+                    self._programs = before
+                else:
+                    own = set(map(id, before))
+                    ids = {id(program) for program in programs}
+                    more = [p for p in self._programs if id(p) in ids or (id(p) not in own and is_borrowed(p))]
+                    ids |= set(map(id, more))
+                    self.remove(lambda program: id(program) in ids)
+                    programs[:] = more
+
+    @property
+    def own(self) -> list[P]:
+        """The programs that are kept here."""
+        return self._programs
 
     @property
     def is_full(self) -> bool:

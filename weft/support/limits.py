@@ -11,6 +11,8 @@ from typing import Final
 
 # ---- programs, each of which has cost a compilation
 PROGRAMS_OF_A_FUNCTION: Final = 64  # weft.compile: what keeps changing would be captured at every call
+LEAVES_THAT_ARE_NOTED: Final = 4096  # of a container in an instance with compiled methods: one with more is no input
+READS_OF_A_METHOD: Final = 16  # what the latest programs of instances have read, by which others are compared with them
 CONTINUATIONS_OF_A_CALL: Final = 8  # of Python's: where it changes more, the function runs as it is written
 ANSWERS_OF_A_PROGRAM: Final = 16  # that Python asks tensors for: each may be another one at the next call
 CAPTURES_OF_A_SPLIT_FUNCTION: Final = 8  # beyond, and beyond every fourth call, Python runs on each call

@@ -78,6 +78,10 @@ class BoundState:
         place = self._place(leaf)
         return (*place.slot.key, leaf - place.start)
 
+    def place_of(self, leaf: int) -> Any:
+        """Where a leaf stands: its number if it is an argument's, else its place and the number of its leaf there."""
+        return leaf if leaf < self.given else (self.key_of(leaf)[:-1], self.key_of(leaf)[-1])
+
     def name_of(self, leaf: int) -> str | None:
         """How the user's source would say it; None for an argument."""
         if leaf < self.given:
