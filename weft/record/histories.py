@@ -24,10 +24,11 @@ class Histories:
     """of: for the nodes whose calls had a history, and for calls of backward nodes, which operands had none, or that of
     an earlier value; for blocks of such nodes, which results.
 
-    given: the values that nodes of autograd are the history of. before: of a leaf, an argument or a view what would be
-    noted of an operand that shows it; value_of: the value that it shows. made: while formulas run that record no nodes
-    of autograd, the storages of the gradients that they are given, and of all that is made since. is_detached: whether
-    a tensor was made by detaching another. is_argument: whether it stands for an argument.
+    given: the values that nodes of autograd are the history of. functions: the calls of what has a rule of its own;
+    arrived: what came to those in the step that is recorded, where hooks changed it. before: of a leaf, an argument or
+    a view what would be noted of an operand that shows it; value_of: the value that it shows. made: while formulas run
+    that record no nodes of autograd, the storages of the gradients that they are given, and of all that is made since.
+    is_detached: whether a tensor was made by detaching another. is_argument: whether it stands for an argument.
     """
 
     def __init__(self, current: Callable[[], Mapping[Value, Operand]]) -> None:
@@ -36,6 +37,7 @@ class Histories:
         self.of: dict[Node | Block | Value, Without] = {}
         self.given: dict[HistoryNode, tuple[Value | None, ...]] = {}
         self.functions: dict[HistoryNode, FunctionCall] = {}
+        self.arrived: dict[HistoryNode, tuple[Operand, ...]] = {}
         self.before: Callable[[Tensor], Value | OutputOf | bool] = lambda tensor: False
         self.value_of: Callable[[Tensor], Value] = lambda tensor: tensor._data.read()
         self.made: set[Any] | None = None
@@ -89,13 +91,44 @@ class Histories:
         """The backward of a custom Function ran: what it was given, and what it gave for each edge."""
         call = self.functions.get(node)
         if call is not None:
-            call.grads, call.gradients = tuple(grads), tuple(gradients)
+            call.grads, call.gradients = self.arrived.pop(node, tuple(grads)), tuple(gradients)
 
     def note_hooked(self, node: HistoryNode, before: Sequence[Operand], after: Sequence[Operand]) -> None:
-        """Hooks of tensors that a node gave put other gradients in the place of those that arrived."""
+        """Hooks of a node before it runs, or of tensors that it gave, put other gradients in the place of those that
+        arrived. (Hooks of tensors run first: they are the last that the value passes.)"""
+        if node in self.functions:
+            self.arrived.setdefault(node, tuple(before))
+            return
         for value, was, now in zip(self.given.get(node, ()), before, after, strict=False):
             if value is not None and was is not now and type(was) is Value and type(now) is Value:
-                self.of[value] = (*self.of.get(value, ()), *hooked(value, was, now))
+                self.of[value] = (*hooked(value, was, now), *self.of.get(value, ()))
+
+    def note_hooked_step(self, node: HistoryNode, grads: Sequence[Operand], gradients: Sequence[Operand]) -> None:
+        """Hooks of a node after it ran put other gradients in the place of those that it gave for its edges: the step
+        as a whole is the rule for what it made."""
+        call = self.functions.get(node)
+        if call is not None:
+            call.gradients, call.after = tuple(gradients), self.functions.get(getattr(node, "waits_for", None))
+            return
+        outputs = self.given.get(node, ())
+        inputs = tuple([None if edge is None else self._at(edge) for edge in node.edges])
+        call = FunctionCall(outputs, inputs, tuple(grads), tuple(gradients))
+        for index, value in enumerate(outputs):
+            if value is not None:
+                self.of[value] = (OutputOf(call, index), *self.of.get(value, ()))
+
+    def _at(self, edge: Edge) -> tuple[Value, Any] | None:
+        """The value that the gradient of an edge is of, with what is noted of it; None where it is not known."""
+        node, index = edge
+        call, values = self.functions.get(node), self.given.get(node, ())
+        if call is not None:
+            value = call.outputs[index]
+            return None if value is None else (value, OutputOf(call, index))
+        if index < len(values) and (value := values[index]) is not None:
+            return value, False
+        leaf = node.variable if isinstance(node, AccumulateGrad) else None
+        begun = False if leaf is None else self.before(leaf) or self.value_of(leaf)
+        return (begun, False) if type(begun) is Value else None
 
     def _note(self, node: HistoryNode, at: int, value: Value) -> None:
         values = self.given.get(node, ())
