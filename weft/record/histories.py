@@ -108,7 +108,8 @@ class Histories:
         as a whole is the rule for what it made."""
         call = self.functions.get(node)
         if call is not None:
-            call.gradients, call.after = tuple(gradients), self.functions.get(getattr(node, "waits_for", None))
+            other: HistoryNode | None = getattr(node, "waits_for", None)
+            call.gradients, call.after = tuple(gradients), None if other is None else self.functions.get(other)
             return
         outputs = self.given.get(node, ())
         inputs = tuple([None if edge is None else self._at(edge) for edge in node.edges])
