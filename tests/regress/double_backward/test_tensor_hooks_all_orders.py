@@ -76,6 +76,14 @@ def _behind_several_results(x: Tensor, w: Tensor) -> Tensor:
     return a * b.cos() + a.sin()
 
 
+def _equal_calls(x: Tensor, w: Tensor) -> Tensor:
+    a, b, c = x.sin(), x.sin(), x.sin()
+    b.register_hook(lambda g: g * 3)
+    assert c.grad_fn is not None
+    c.grad_fn.register_hook(lambda inputs, outputs: (inputs[0].flip(0),))
+    return a * b * w + (c * a).cos() * b
+
+
 def _broadcast(x: Tensor, w: Tensor) -> Tensor:
     z = x[:, None] * w
     assert z.grad_fn is not None
@@ -91,6 +99,7 @@ _FORWARDS: dict[str, Forward] = {
     "of_a_view": _hooked(lambda x, w: (x * w).reshape(1, -1)[0], lambda g, w: g * w), "twice": _twice,
     "on_a_node": _on_a_node, "hooks_in_order": _hooks_in_order, "behind_a_node": _behind_a_node,
     "behind_several_results": _behind_several_results, "broadcast": _broadcast,
+    "equal_calls": _equal_calls,
 }
 
 

@@ -1,5 +1,5 @@
-"""A negative number made of a size that only the run knows, to the power of a fraction: Python's complex number became NaN
-in silence. A run raises ValueError, as `math.pow` does."""
+"""A negative number made of a size that only the run knows, to the power of a fraction: Python's complex number became
+NaN in silence. A run raises ValueError, as `math.pow` does."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What reduces a vector whose size only the run knows, and which turns out to be empty: bincount and histogram raised an
-error of amax, the covariance was 0 where it is NaN."""
+"""What reduces a vector whose size only the run knows, and which turns out to be empty: bincount and histogram raised
+an error of amax, the covariance was 0 where it is NaN."""
 
 from __future__ import annotations
 
