@@ -1,5 +1,6 @@
 """Powers of operands of different dtypes: the gradient of float_power was computed in the operands' own dtype (an
-exponent of half precision lost its parity, a bool was refused); ldexp of whole numbers by half precision gave float32."""
+exponent of half precision lost its parity, a bool was refused); ldexp of whole numbers by half precision gave
+float32."""
 
 from __future__ import annotations
 
