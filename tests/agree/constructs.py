@@ -155,6 +155,64 @@ def hook(f: Body, m: Model) -> Body:
     return run
 
 
+def node_hooks(f: Body, m: Model) -> Body:
+    """Hooks in front of a node and behind it."""
+
+    def run(x: weft.Tensor) -> weft.Tensor:
+        y = f(x) * 1.5
+        if y.grad_fn is not None:
+            y.grad_fn.register_prehook(lambda grads: tuple(g if g is None else g * m.scale for g in grads))
+            y.grad_fn.register_hook(lambda made, _: tuple(g if g is None else g.flip(0) for g in made))
+        return y
+
+    return run
+
+
+class Called(weft.nn.Module):
+    """A module that is a body."""
+
+    def __init__(self, body: Body) -> None:
+        super().__init__()
+        self.body = body
+
+    def forward(self, x: weft.Tensor) -> weft.Tensor:
+        return self.body(x)
+
+
+def module_hooks(f: Body, m: Model) -> Body:
+    """A module with hooks of every kind."""
+    module = Called(f)
+    module.register_forward_pre_hook(lambda _, args: (args[0] * 1.1,))
+    module.register_forward_hook(lambda _, args, y: y + args[0] * 0.5)
+    module.register_full_backward_pre_hook(lambda _, grads: (grads[0] * m.scale,))
+    module.register_full_backward_hook(lambda _, made, grads: tuple(g if g is None else g * 0.5 for g in made))
+    return module
+
+
+def elsewhere(f: Body, m: Model) -> Body:
+    """On its way the argument is on another device, and so is the result."""
+
+    def run(x: weft.Tensor) -> weft.Tensor:
+        other = "lazy" if str(x.device) == "cpu" else "cpu"
+        y = f((x.to(other) * 1.5).to(x.device))
+        return (y.to(other) + 1).to(x.device)
+
+    return run
+
+
+def cast_and_written(f: Body, m: Model) -> Body:
+    """Writes in a block of autocast, of numbers that it does not cast."""
+
+    def run(x: weft.Tensor) -> weft.Tensor:
+        with weft.autocast("cpu", dtype=weft.bfloat16):
+            y = f(x) * 1.0
+            y.mul_(0.5)
+            y[:1].add_(x[:1])
+        return y
+
+    return run
+
+
 def saved_tensor_hooks(f: Body, m: Model) -> Body:
     def run(x: weft.Tensor) -> weft.Tensor:
         with weft.autograd.graph.saved_tensors_hooks(lambda t: (t.dtype, t * 2), lambda p: (p[1] / 2).to(p[0])):
@@ -328,7 +386,7 @@ CONSTRUCTS: dict[str, Callable[[Body, Model], Body]] = {
     for f in (
         compiled, split, lazy, compiled_autograd, traced, saved, scripted, func_grad, func_vjp, func_jvp, vmap,
         checkpointed, function, hook, saved_tensor_hooks, cond, scan, while_loop, loop, subclass, ruled, moded,
-        kept, made_anew, flagged, copied, pickled, no_grad,
+        kept, made_anew, flagged, copied, pickled, no_grad, node_hooks, module_hooks, elsewhere, cast_and_written,
     )
 }
 MODES = ("compile", "split", "lazy", "compiled autograd")

@@ -41,7 +41,11 @@ LINES = str.split(
     "$c=weft.nn.Parameter($a.detach()+$b);$c=$c*$b | $c=($a*$b).as_subclass(Quiet)",
     sep=" | ",
 )
-MARKS = ("$a.register_hook(lambda g: None if g is None else g * 2)", "$a.retain_grad()")
+MARKS = (
+    "$a.register_hook(lambda g: None if g is None else g * 2)", "$a.retain_grad()",
+    "$a.grad_fn and $a.grad_fn.register_hook(lambda ins, outs: tuple(g if g is None else g * 3 for g in ins))",
+    "$a.grad_fn and $a.grad_fn.register_prehook(lambda outs: tuple(g if g is None else g.flip(0) for g in outs))",
+)  # fmt: skip
 WRITES = ("$a.mul_(0.5)", "$a[1:].mul_($b[1:])")
 
 
@@ -75,7 +79,7 @@ def draw(seed: int) -> Program:
     for i in range(int(rng.integers(2, 7))):
         lines.append(filled(str(rng.choice(LINES)), f"v{i}"))
         names.append(f"v{i}")
-        if len(names) > 3 and rng.random() < 0.08:
+        if len(names) > 3 and rng.random() < 0.12:
             lines.append(filled(str(rng.choice(MARKS))).replace("x.", f"v{i}.").replace("h.", f"v{i}."))
         if len(names) > 4 and rng.random() < 0.08:
             lines.append(str(rng.choice(WRITES)).replace("$a", names[-2]).replace("$b", names[-1]))

@@ -80,7 +80,8 @@ USES_OF_INT = (
     "x[-abs({}) :]", "x[: -abs({})]", "x.flatten()[-(({}) % 2) - 1]",
     "weft.randperm(5)[: {}] * 0", "x.reshape({}, -1)", "x.index_select(0, weft.arange({}))",
     "weft.tensor_split(x, {})[0]", "weft.tile(x, ({}, 1))", "x.flatten()[: {}].median()", "x.split({})[-1]",
-    "x * len(x.chunk({}))",
+    "x * len(x.chunk({}))", "weft.bincount(i.flatten()[: {}])", "weft.histogram(x.flatten()[: {}], 3)[0]",
+    "weft.cov(x.flatten()[: {}])",
 )  # fmt: skip
 STATEMENTS = ("r = x\nfor j in range({}):\n    r = r + j", "r = x if {} > 3 else -x", "r = x * 1\nr[: {}] = 0.5",
               "r = x\nwhile r.shape[0] < 0:\n    r = r[: {}]")  # fmt: skip

@@ -41,6 +41,7 @@ REFUSALS = {
     r"a tensor of a transform .* beyond its end": "what a level of a transform makes ends with it",
     r"classes are no part of a trace": "a program has tensors of one class",
     r"hooks on saved tensors are no part of a trace": "what a program saves, whoever runs it chooses",
+    r"a hook of a node is no part of a trace|backward hooks assigned cannot be traced": "nodes are its caller's",
     r"asks a tensor .* for": "a value that only the run knows",
     r"a tensor seen as \w+ is no part of a trace": "its values are plain tensors",
     r"a tensor of jvp, which records no history": "gradients are asked for within jvp, which has none",

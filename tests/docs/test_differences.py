@@ -1339,6 +1339,23 @@ def test_create_graph_through_a_compiled_model(rng: RNG) -> None:
         weft.autograd.grad(out.sum(), y, create_graph=True)
 
 
+def test_hooks_hear_parts() -> None:
+    def forward(x: weft.Tensor, slope: float) -> weft.Tensor:
+        z = x * 2
+        z.register_hook(lambda g: g * slope + (1.0 if slope == 1.0 else 0.0))
+        return z.sin()
+
+    def penalty(f: Any, slope: float, x: weft.Tensor) -> weft.Tensor:
+        (grad,) = weft.autograd.grad((f(x, slope) ** 2).sum(), x, create_graph=True)
+        return weft.autograd.grad((grad * grad).sum(), x)[0]
+
+    for slope, is_same in ((3.0, True), (1.0, False)):
+        whole, x = weft.compile(lambda x, slope=slope: penalty(forward, slope, x)), weft.ones(2, requires_grad=True)
+        expected = penalty(forward, slope, x)
+        assert weft.allclose(whole(x), expected)
+        assert weft.allclose(penalty(weft.compile(forward), slope, x), expected) is is_same
+
+
 def test_last_bits(rng: RNG) -> None:
     a, b = (
         weft.from_numpy(rng.normal(size=(int(rng.integers(2, 40)), 70)).astype(np.float32)) for _ in range(1)

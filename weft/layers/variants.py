@@ -17,6 +17,16 @@ from weft.support.errors import ArgumentError
 from weft.tensor.tensor import Tensor
 
 
+def write_of(args: tuple[Any, ...]) -> Callable[..., Any]:
+    """What runs an in-place operator: the first class among the arguments' that has a way of its own, or the layers."""
+    usual: Callable[..., Any] = Tensor.__weft_inplace__  # type: ignore[attr-defined]
+    for value in args:
+        own: Callable[..., Any] = getattr(type(value), "__weft_inplace__", usual)
+        if own is not usual:
+            return own
+    return usual
+
+
 def _inplace_method(base: str, candidates: list[Op]) -> Callable[..., Any]:
     calls = Calls(f"{base}_", candidates, is_inplace=True)
     plain = calls.plain
@@ -34,7 +44,7 @@ def _inplace_method(base: str, candidates: list[Op]) -> Callable[..., Any]:
             op, bound, route = calls.resolve(args, kwargs)
         except FirstOverride:
             return method(*args, **kwargs)
-        return Tensor.__weft_inplace__(op, bound) if route is None else route(op, bound)  # type: ignore[attr-defined]
+        return write_of(bound)(op, bound) if route is None else route(op, bound)
 
     method.__name__ = method.__qualname__ = f"{base}_"
     method.asks = True  # type: ignore[attr-defined]

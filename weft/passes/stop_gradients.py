@@ -5,7 +5,7 @@ as their backward has it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -29,12 +29,14 @@ Notes = Mapping[Node | Block | Value, Without]
 class FunctionCall:
     """A call of a custom Function. outputs: their values. inputs: for each tensor that it was given, the value that its
     gradient is of, and what is noted of that; None where no gradient is wanted. grads, gradients: once its backward
-    ran, what that was given for the outputs, and gave for the inputs."""
+    ran, what that was given for the outputs, and gave for the inputs. after: the call whose backward must have run
+    before, for the gradients not to pass as they are."""
 
     outputs: tuple[Value | None, ...]
     inputs: tuple[tuple[Value, Any] | None, ...]
     grads: tuple[Value | None, ...] = ()
     gradients: tuple[Value | None, ...] = ()
+    after: FunctionCall | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def stop_gradients(graph: Graph, without: Notes, inner: int = 0) -> Graph:
         changed = border(builder, node, args)
         if has_hooks(node):
             outputs = builder.emit_like(node, changed).outputs
-            return tuple(map(partial(histories.hooked, builder), node.outputs, outputs))
+            return histories.hooked(builder, node.outputs, outputs)
         return None if same_operands(changed, args) else tuple(builder.emit_like(node, changed).outputs)
 
     def has_hooks(node: Node) -> bool:
@@ -144,7 +146,7 @@ class _Histories:
             outputs = [self._now(builder, value) for value in rule.outputs]
             types = tuple([v.type for v in outputs])
             node = builder.emit_raw(CALL_FUNCTION, (tuple(outputs), tuple(inputs), tuple(read), rule), types)
-            seen = [self.hooked(builder, v, now) for v, now in zip(rule.outputs, node.outputs, strict=True)]
+            seen = self.hooked(builder, rule.outputs, node.outputs)
             self.made[builder, call] = dict(zip(rule.outputs, seen, strict=True))
         return self.made[builder, call].get(call.outputs[of.index])  # type: ignore[arg-type]
 
@@ -152,29 +154,45 @@ class _Histories:
         """What stands, behind the custom Functions among these nodes, for the values that they gave."""
         return {was: v for values in self.made.values() for was, v in values.items() if v.node in nodes}
 
-    def hooked(self, builder: Builder, was: Value, now: Value) -> Value:
-        """A value whose gradients flow as its hooks have it."""
-        for note in self.without.get(was, ()):
-            rule = self._rule_of(note.call)
-            if rule is not None:
-                read = [self.seen(builder, self._now(builder, value), value, of) for value, of in rule.read]
-                now = builder.emit_raw(CALL_FUNCTION, ((now,), (now,), tuple(read), rule), (now.type,)).output
-        return now
+    def hooked(self, builder: Builder, was: Sequence[Value], now: Sequence[Value]) -> tuple[Value, ...]:
+        """What a node made, whose gradients flow as hooks have it: those of what it made, and its own."""
+        current = dict(zip(was, now, strict=True))
+        for call in dict.fromkeys([note.call for value in was for note in self.without.get(value, ())]):
+            rule = self._rule_of(call)
+            if rule is None:
+                continue
+            inputs = tuple([None if i is None else self._input(builder, i, current) for i in call.inputs])
+            read = [self.seen(builder, self._now(builder, value), value, of) for value, of in rule.read]
+            outputs = tuple([current[v] for v in rule.outputs])
+            node = builder.emit_raw(
+                CALL_FUNCTION, (outputs, inputs, tuple(read), rule), tuple([v.type for v in outputs])
+            )
+            current.update(zip(rule.outputs, node.outputs, strict=True))
+        return tuple(current.values())
+
+    def _input(self, builder: Builder, noted: tuple[Value, Any], current: Mapping[Value, Value]) -> Any:
+        was = noted[0]
+        return current[was] if was in current else self.seen(builder, self._now(builder, was), *noted)
 
     def _rule_of(self, call: FunctionCall) -> Rule | None:
         if call not in self.rules:
-            self.rules[call] = _rule(self.graph, self.without, call)
+            rule = self.rules[call] = _rule(self.graph, self.without, call)
+            if rule is not None and call.after is not None:
+                rule.after = self._rule_of(call.after)
         return self.rules[call]
 
 
 @dataclass(eq=False)
 class Rule:
     """The backward of a custom Function as a graph. Its parameters: the gradients of the outputs, the outputs, and what
-    else it reads, each with what is noted of it. It gives a gradient for each input, or None."""
+    else it reads, each with what is noted of it. It gives a gradient for each input, or None. after: the rule that must
+    have run before, since this one did; has_run: whether this one did, and the other one has not run since."""
 
     graph: Graph
     outputs: tuple[Value, ...]
     read: tuple[tuple[Value, Any], ...]
+    after: Rule | None = None
+    has_run: bool = False
 
 
 def _rule(graph: Graph, without: Notes, call: FunctionCall) -> Rule | None:

@@ -439,7 +439,9 @@ class CompiledFunctionBackward(ProgramBackward):
     def _before_wrappers(self, inputs: list[Any]) -> list[Any]:
         children = self.program.record.spec.children
         wrapped = {edge for edge, child in zip(self.edges, children, strict=False) if child.kind is not None}
-        return [PlainOfWrapper.before(x) if gradient_edge(x) in wrapped else x for x in inputs]
+        return [
+            PlainOfWrapper.before(x) if isinstance(x, Tensor) and gradient_edge(x) in wrapped else x for x in inputs
+        ]
 
     def versions_now(self) -> dict[int, int]:
         return {i: 0 if was is not None else version_of(source, self.leaves) for i, (source, was) in self.read.items()}

@@ -57,6 +57,7 @@ class OpaqueEvaluator(Evaluator):
         hook's); the others stand at the line of the call.
         """
         self.walks += 1
+        self.recorder.histories.arrived.clear()
         if not self.is_for_callers:
             unwatched(refuse_to_go_on, self.gradients, roots, wanted, self.begin)
             self.has_own_walks = True
@@ -92,9 +93,10 @@ class OpaqueEvaluator(Evaluator):
         self.ran.add(node)
         if modes.special is not None or modes.grad:  # (tensors of a level are no values of the graph)
             return node.apply(self._shown(grads), needs)
-        if node.post_hooks or isinstance(node, (CopySlices, FunctionNode)):
+        histories = self.recorder.histories
+        if node.post_hooks or isinstance(node, (CopySlices, FunctionNode)) or node in histories.functions:
             # (hooks see what the formulas give, whose sizes an opaque call does not know)
-            grads, histories, operand = self._shown(grads), self.recorder.histories, self.tensors.operand
+            grads, operand = self._shown(grads), self.tensors.operand
             with histories.of_formulas(grads):
                 gradients = node.apply(grads, needs)
             if isinstance(node, FunctionNode):
@@ -169,7 +171,14 @@ class OpaqueEvaluator(Evaluator):
 
     def post_hooks(self, node: Node, out: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
         """What hooks of a node after it ran make of its gradients."""
-        return super().post_hooks(node, self._shown(out), self._shown(grads)) if node.post_hooks else out
+        if not node.post_hooks:
+            return out
+        out, grads, histories = self._shown(out), self._shown(grads), self.recorder.histories
+        with histories.of_formulas((*out, *grads)):
+            gradients = super().post_hooks(node, out, grads)
+        if not (self.recorder.depth or modes.grad or self.tensors.has_wrappers((*grads, *gradients))):
+            histories.note_hooked_step(node, self.tensors.operand(grads), self.tensors.operand(gradients))
+        return gradients
 
 
 def _calls_users(node: Node) -> bool:

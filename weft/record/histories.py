@@ -24,10 +24,14 @@ class Histories:
     """of: for the nodes whose calls had a history, and for calls of backward nodes, which operands had none, or that of
     an earlier value; for blocks of such nodes, which results.
 
-    given: the values that nodes of autograd are the history of. before: of a leaf, an argument or a view what would be
-    noted of an operand that shows it; value_of: the value that it shows. made: while formulas run that record no nodes
-    of autograd, the storages of the gradients that they are given, and of all that is made since. is_detached: whether
-    a tensor was made by detaching another. is_argument: whether it stands for an argument.
+    given: the values that nodes of autograd are the history of. functions: the calls of what has a rule of its own;
+    arrived: what came to those in the step that is recorded, where hooks changed it. givers: which node gave a value
+    first; others: the nodes that gave it again (equal calls are one value), each as a call whose hooks are its own.
+
+    before: of a leaf, an argument or a view what would be noted of an operand that shows it; value_of: the value that
+    it shows. made: while formulas run that record no nodes of autograd, the storages of the gradients that they are
+    given, and of all that is made since. is_detached: whether a tensor was made by detaching another. is_argument:
+    whether it stands for an argument.
     """
 
     def __init__(self, current: Callable[[], Mapping[Value, Operand]]) -> None:
@@ -36,6 +40,9 @@ class Histories:
         self.of: dict[Node | Block | Value, Without] = {}
         self.given: dict[HistoryNode, tuple[Value | None, ...]] = {}
         self.functions: dict[HistoryNode, FunctionCall] = {}
+        self.arrived: dict[HistoryNode, tuple[Operand, ...]] = {}
+        self.givers: dict[Value, HistoryNode] = {}
+        self.others: dict[HistoryNode, FunctionCall] = {}
         self.before: Callable[[Tensor], Value | OutputOf | bool] = lambda tensor: False
         self.value_of: Callable[[Tensor], Value] = lambda tensor: tensor._data.read()
         self.made: set[Any] | None = None
@@ -73,7 +80,10 @@ class Histories:
         """The history that a tensor has now is that of this value."""
         state = tensor._autograd
         if state is not None and state.node is not None:
-            self._note(state.node, state.index, value)
+            node = state.node
+            self._note(node, state.index, value)
+            if self.givers.setdefault(value, node) is not node and state.index == 0 and len(self.given[node]) == 1:
+                self.others[node] = FunctionCall((value,), ((value, False),))
 
     def note_function(
         self, node: HistoryNode, inputs: Sequence[tuple[Any, Value]], outputs: Sequence[Value | None]
@@ -89,13 +99,51 @@ class Histories:
         """The backward of a custom Function ran: what it was given, and what it gave for each edge."""
         call = self.functions.get(node)
         if call is not None:
-            call.grads, call.gradients = tuple(grads), tuple(gradients)
+            call.grads, call.gradients = self.arrived.pop(node, tuple(grads)), tuple(gradients)
 
     def note_hooked(self, node: HistoryNode, before: Sequence[Operand], after: Sequence[Operand]) -> None:
-        """Hooks of tensors that a node gave put other gradients in the place of those that arrived."""
+        """Hooks of a node before it runs, or of tensors that it gave, put other gradients in the place of those that
+        arrived. (Hooks of tensors run first: they are the last that the value passes.)"""
+        if node in self.functions or node in self.others:
+            self.arrived.setdefault(node, tuple(before))
+            if node in self.others:
+                self.others[node].grads, self.others[node].gradients = self.arrived[node], tuple(after)
+            return
         for value, was, now in zip(self.given.get(node, ()), before, after, strict=False):
             if value is not None and was is not now and type(was) is Value and type(now) is Value:
-                self.of[value] = (*self.of.get(value, ()), *hooked(value, was, now))
+                self.of[value] = (*hooked(value, was, now), *self.of.get(value, ()))
+
+    def note_hooked_step(self, node: HistoryNode, grads: Sequence[Operand], gradients: Sequence[Operand]) -> None:
+        """Hooks of a node after it ran put other gradients in the place of those that it gave for its edges: the step
+        as a whole is the rule for what it made."""
+        call = self.functions.get(node)
+        if call is not None:
+            other: HistoryNode | None = getattr(node, "waits_for", None)
+            call.gradients, call.after = tuple(gradients), None if other is None else self.functions.get(other)
+            return
+        outputs = self.given.get(node, ())
+        inputs = tuple([None if edge is None else self._at(edge) for edge in node.edges])
+        if node in self.others:
+            call = self.others[node]
+            call.inputs, call.grads, call.gradients = inputs, self.arrived.get(node, tuple(grads)), tuple(gradients)
+            return
+        call = FunctionCall(outputs, inputs, tuple(grads), tuple(gradients))
+        for index, value in enumerate(outputs):
+            if value is not None:
+                self.of[value] = (OutputOf(call, index), *self.of.get(value, ()))
+
+    def _at(self, edge: Edge) -> tuple[Value, Any] | None:
+        """The value that the gradient of an edge is of, with what is noted of it; None where it is not known."""
+        node, index = edge
+        call, values = self.functions.get(node) or self.others.get(node), self.given.get(node, ())
+        if call is not None:
+            value = call.outputs[index]
+            return None if value is None else (value, OutputOf(call, index))
+        if index < len(values) and (value := values[index]) is not None:
+            return value, False
+        leaf = node.variable if isinstance(node, AccumulateGrad) else None
+        begun = False if leaf is None else self.before(leaf) or self.value_of(leaf)
+        return (begun, False) if type(begun) is Value else None
 
     def _note(self, node: HistoryNode, at: int, value: Value) -> None:
         values = self.given.get(node, ())
@@ -103,7 +151,9 @@ class Histories:
 
     def taken(self) -> Notes:
         """What was noted, which is kept here no longer."""
-        notes, self.of, self.given, self.functions = self.of, {}, {}, {}
+        unhooked = {call for call in self.others.values() if not call.grads}
+        notes = {at: _without_calls(note, unhooked) for at, note in self.of.items()} if unhooked else self.of
+        self.of, self.given, self.functions, self.givers, self.others = {}, {}, {}, {}, {}
         return notes
 
     def note_saved(self, node: Node, saved: Sequence[Any]) -> None:
@@ -168,7 +218,9 @@ class Histories:
         if edge is None:
             return True
         values = self.given.get(edge[0], ())
-        if edge[1] < len(values) and values[edge[1]] is now and edge[0] not in self.functions and not self._current():
+        if edge[1] < len(values) and values[edge[1]] is now and not self._current() and (
+            edge[0] not in self.functions and edge[0] not in self.others
+        ):
             return False  # as most are
         then = self._behind(operand, edge)
         if type(then) is OutputOf:
@@ -182,8 +234,9 @@ class Histories:
         return then is not now and then
 
     def _behind(self, tensor: Any, edge: Edge) -> Value | OutputOf | bool:
-        if edge[0] in self.functions:
-            return OutputOf(self.functions[edge[0]], edge[1])
+        call = self.functions.get(edge[0]) or self.others.get(edge[0])
+        if call is not None:
+            return OutputOf(call, edge[1])
         values = self.given.get(edge[0], ())
         value = values[edge[1]] if edge[1] < len(values) else None
         if value is not None:
@@ -201,3 +254,10 @@ class Histories:
 
 
 _NOT_ASKED = object()
+
+
+def _without_calls(note: Any, calls: set[FunctionCall]) -> Any:
+    """What was noted, without calls that turned out to have no rule of their own."""
+    if type(note) is tuple:
+        return tuple([_without_calls(n, calls) for n in note])
+    return False if type(note) is OutputOf and note.call in calls else note

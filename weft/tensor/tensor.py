@@ -133,6 +133,9 @@ class Tensor(Questions, Conversions):
             if self._autograd is not None:
                 self._autograd.requires_grad = False
             return self
+        return self._ask_for_gradient()
+
+    def _ask_for_gradient(self) -> Tensor:
         if not self.dtype.is_differentiable:
             raise DTypeError("only Tensors of floating point and complex dtype can require gradients")
         if not modes.inference and self.is_inference():

@@ -16,7 +16,7 @@ from weft.runtime.storage import ElementRow
 from weft.support import pytree
 from weft.support.errors import ArgumentError, StateError, Unsupported
 from weft.tensor.device import usable
-from weft.tensor.modes import modes
+from weft.tensor.modes import modes, refuse_in_trace
 from weft.tensor.payload import Payload
 from weft.tensor.tensor import Tensor, tensor_around
 from weft.types import dtype as dt
@@ -235,6 +235,10 @@ def make_wrapper(
         raise ArgumentError(f"_make_wrapper_subclass(): argument 'cls' must be a subclass of Tensor, got {cls!r}")
     if not dispatches(cls):
         raise ArgumentError(f"_make_wrapper_subclass(): {cls.__name__} must define {DISPATCH}")
+    refuse_in_trace(
+        f"a {cls.__name__} that is made there is no part of a trace, which knows plain tensors; keep to plain "
+        "tensors there, or use weft.compile"
+    )
     env: list[Any] = []
     dims = tuple([_dim(n, env) for n in size])
     geometry = (
@@ -243,7 +247,7 @@ def make_wrapper(
     )
     kind = tensor_type(dt.get_default() if dtype is None else dt.as_dtype(dtype), dims, usable(device or "cpu").type)
     out = shaped(cls, WrapperPayload(cls, {}, kind, geometry, env[0] if env else None), {})
-    return Tensor.requires_grad_(out) if requires_grad else out
+    return out._ask_for_gradient() if requires_grad else out
 
 
 def _dim(size: Any, env: list[Any]) -> Dim:

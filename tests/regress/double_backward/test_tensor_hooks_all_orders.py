@@ -52,13 +52,54 @@ def _on_a_node(x: Tensor, w: Tensor) -> Tensor:
     return z * z * y
 
 
+def _hooks_in_order(x: Tensor, w: Tensor) -> Tensor:
+    z = x * w
+    z.register_hook(lambda g: g.flip(0) + g)
+    assert z.grad_fn is not None
+    z.grad_fn.register_prehook(lambda grads: (grads[0] * w,))
+    return z.sin() * z
+
+
+def _behind_a_node(x: Tensor, w: Tensor) -> Tensor:
+    z = x * w
+    assert z.grad_fn is not None
+    z.register_hook(lambda g: g.flip(0))
+    z.grad_fn.register_hook(lambda inputs, outputs: (inputs[0] * w, inputs[1] + outputs[0] * 2))
+    return (z.sin() + z).tanh()
+
+
+def _behind_several_results(x: Tensor, w: Tensor) -> Tensor:
+    a, b = weft.cat([x * w, w.exp()]).chunk(2)
+    assert a.grad_fn is not None
+    b.register_hook(lambda g: g * 0.5)
+    a.grad_fn.register_hook(lambda inputs, outputs: (inputs[0] * 1.5 + outputs[0].sum(),))
+    return a * b.cos() + a.sin()
+
+
+def _equal_calls(x: Tensor, w: Tensor) -> Tensor:
+    a, b, c = x.sin(), x.sin(), x.sin()
+    b.register_hook(lambda g: g * 3)
+    assert c.grad_fn is not None
+    c.grad_fn.register_hook(lambda inputs, outputs: (inputs[0].flip(0),))
+    return a * b * w + (c * a).cos() * b
+
+
+def _broadcast(x: Tensor, w: Tensor) -> Tensor:
+    z = x[:, None] * w
+    assert z.grad_fn is not None
+    z.grad_fn.register_hook(lambda inputs, _: (inputs[0] * 3, inputs[1] * x))
+    return (z * z).sum(0)
+
+
 _FORWARDS: dict[str, Forward] = {
     "factor": _hooked(lambda x, w: x * w, lambda g, w: g * 2),
     "of_a_leaf": _hooked(lambda x, w: x.sin(), lambda g, w: g * w.cos()),
     "detached": _hooked(lambda x, w: x * w, lambda g, w: g.detach() * w + g * w.detach()),
     "of_a_function": _hooked(lambda x, w: Doubled.apply(x * w), lambda g, w: -g * w),
     "of_a_view": _hooked(lambda x, w: (x * w).reshape(1, -1)[0], lambda g, w: g * w), "twice": _twice,
-    "on_a_node": _on_a_node,
+    "on_a_node": _on_a_node, "hooks_in_order": _hooks_in_order, "behind_a_node": _behind_a_node,
+    "behind_several_results": _behind_several_results, "broadcast": _broadcast,
+    "equal_calls": _equal_calls,
 }
 
 
@@ -95,3 +136,30 @@ def test_hooks_behind_a_node_see_gradients_with_sizes() -> None:
         found.append(weft.autograd.grad(f(x, w).sum(), (x, w)))
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5)
+
+
+class _Body(weft.nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.sin() * x
+
+
+def test_full_backward_hooks_of_modules() -> None:
+    """A hook of a module runs where a walk has passed the module's result, in a second gradient too."""
+    first, second = _Body(), _Body()
+    for module in (first, second):
+        module.register_full_backward_pre_hook(lambda _, grads: (grads[0] * 2,))
+        module.register_full_backward_hook(lambda _, inputs, outputs: (inputs[0] * 1.5,))
+
+    def forward(x: Tensor, w: Tensor) -> Tensor:
+        y = first(x * w)
+        return second(y).sin() * 2.0 + y * x + second(x) ** 2
+
+    found = []
+    for f in (forward, weft.compile(forward)):
+        for size in (2, 1, 3):
+            x, w = (weft.linspace(a, 1.0, size, dtype=weft.float64, requires_grad=True) for a in (-1.0, 0.2))
+            grads = weft.autograd.grad(f(x, w).sum(), (x, w), create_graph=True)
+            found.append((*grads, *weft.autograd.grad(sum((g * g).sum() for g in grads), (x, w))))
+    for a, b in zip(found[3:], found[:3], strict=True):
+        for one, other in zip(a, b, strict=True):
+            np.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), rtol=1e-7)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 import weft
+from weft.utils.pytree import tree_map
 
 
 class Scaled(weft.Tensor):
@@ -25,6 +27,46 @@ WAYS: dict[str, Callable[[weft.Tensor], weft.Tensor]] = {
 def test_another_class_is_refused(way: str, requires_grad: bool) -> None:
     with pytest.raises(weft.WeftError, match=r"test_tensor_subclass_in_trace_refused\.py:\d+: a tensor seen as Scaled"):
         weft.jit.trace(WAYS[way], (weft.ones(3, requires_grad=requires_grad),), check_trace=False)
+
+
+class Wrapped(weft.Tensor):
+    """A wrapper around one tensor."""
+
+    inner: weft.Tensor
+
+    @staticmethod
+    def __new__(cls: Any, inner: weft.Tensor) -> Any:
+        out = weft.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, requires_grad=inner.requires_grad)
+        out.inner = inner
+        return out
+
+    @classmethod
+    def __weft_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        args = tree_map(lambda t: t.inner if isinstance(t, cls) else t, args)
+        return tree_map(lambda t: cls(t) if isinstance(t, weft.Tensor) else t, func(*args, **(kwargs or {})))
+
+
+class Wrap(weft.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: weft.Tensor) -> weft.Tensor:
+        return Wrapped(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad.inner
+
+
+@pytest.mark.parametrize("make", [Wrapped, Wrap.apply])
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_a_wrapper_made_there_is_refused(make: Any, requires_grad: bool) -> None:
+    with pytest.raises(weft.WeftError, match=r"test_tensor_subclass_in_trace_refused\.py:\d+: a Wrapped that is made"):
+        weft.jit.trace(lambda x: make(x * 1) + 1, (weft.ones(3, requires_grad=requires_grad),), check_trace=False)
+
+
+def test_a_wrapper_from_outside_is_a_constant() -> None:
+    weights = Wrapped(weft.arange(3.0))
+    traced = weft.jit.trace(lambda x: x * weights, (weft.ones(2, 3),), check_trace=False)
+    assert traced(weft.ones(1, 3) * 2).inner.tolist() == [[0.0, 2.0, 4.0]]
 
 
 def test_a_plain_tensor_stays_one() -> None:

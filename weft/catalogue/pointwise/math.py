@@ -229,6 +229,17 @@ pow_scalar = pointwise(
     reference=np.power,
 )
 
+def _widened(operand: Any, result: Any) -> Any:
+    """An operand of float_power as it is computed with."""
+    kind = dtype_of(operand)
+    return operand if kind is None or kind is result.dtype else aten._to_copy(operand, result.dtype)
+
+
+def _float_power_exponent_gradient(g: Any, self: Any, exponent: Any, result: Any) -> Any:
+    gradient = _scalar_power_gradient if dtype_of(self) is None else _power_exponent_gradient
+    return gradient(g, _widened(self, result), _widened(exponent, result), result)
+
+
 float_power = pointwise(
     "aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
     "self to the power of exponent, computed in float64 (complex128 for complex operands).",
@@ -237,9 +248,8 @@ float_power = pointwise(
     compute=lambda d: dt.complex128 if d.is_complex else dt.float64,
     number_first=True,
     vjp={
-        "self": _power_base_gradient,
-        "exponent": lambda g, self, exponent, result: _scalar_power_gradient(g, self, exponent, result)
-        if dtype_of(self) is None else _power_exponent_gradient(g, self, exponent, result),
+        "self": lambda g, self, exponent: _power_base_gradient(g, _widened(self, g), _widened(exponent, g)),
+        "exponent": _float_power_exponent_gradient,
     },
     reference=lambda x, e: np.power(np.asarray(x, np.result_type(x, np.float64)), e),
 )

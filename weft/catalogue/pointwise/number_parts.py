@@ -79,9 +79,11 @@ define(
 def _ldexp(self: Any, other: Any) -> Any:
     if other.dtype.is_complex:
         return self * aten.pow(2.0, other)
-    dtype = self.dtype if self.dtype.is_differentiable else dt.get_default()
+    dtype = self.dtype
     if other.dtype.is_floating_point:
         dtype = promotion.promote(dtype, other.dtype)
+    elif not dtype.is_differentiable:
+        dtype = dt.get_default()
     return self * aten.pow(2.0, aten.to(other, dtype.to_real() if dtype.is_complex else dtype))
 
 

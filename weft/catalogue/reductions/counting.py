@@ -166,10 +166,11 @@ def _bins(self: Any, weights: Any, minlength: int) -> Any:
     """One more than the greatest number, or as many as there are to be at least."""
     if shape_env.is_zero(self.dims[0]):
         return aten.full((), minlength, dtype=dt.int64)
-    greatest = aten.amax(self, (0,))
-    if greatest.dtype is not dt.int64:
-        greatest = aten._to_copy(greatest, dtype=dt.int64)
-    return aten.clamp_min(greatest + 1, minlength)
+    if self.dtype is not dt.int64:
+        self = aten._to_copy(self, dtype=dt.int64)
+    if not shape_env.is_known(self.dims[0]):
+        self = aten.constant_pad_nd(self, (0, 1), -1)  # (the greatest of no numbers)
+    return aten.clamp_min(aten.amax(self, (0,)) + 1, minlength)
 
 
 def _bincount(x: Array, weights: Array | None, minlength: int) -> Array:

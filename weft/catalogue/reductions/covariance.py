@@ -11,6 +11,7 @@ from weft.catalogue.samples import F, P, case, draw
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.support.errors import DTypeError, ShapeError
+from weft.types import dims as dm
 from weft.types import dtype as dt
 from weft.types import shape_env
 from weft.types.dims import Dim
@@ -53,7 +54,7 @@ def _cov(self: Any, correction: int, fweights: Any, aweights: Any) -> Any:
     elif w is not None:
         freedom = aten.clamp_min(total - correction, 0)
     else:
-        freedom = max(count - correction, 0) if isinstance(count, int) else count - correction
+        freedom = dm.maximum(count - correction, 0)
     off = rows - aten.unsqueeze(mean, 1)
     products = aten.mm(off, conjugate(aten.t(off if w is None else aten.to(off * w, off.dtype))))
     return aten.squeeze(aten.div(products, freedom))

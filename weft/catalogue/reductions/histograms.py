@@ -38,13 +38,25 @@ def _numbered_edges(points: Any, at: int, bins: Any, span: Sequence[float] | Non
     column = aten.select(points, 1, at)
     text = f"{_NAME}: dimension {at}'s range is not finite"
     limit = float(np.finfo(points.dtype.numpy).max)
-    low, high = (aten._checked_values(f(column), -limit, limit, text) for f in (aten.amin, aten.amax))
+    low, high = (aten._checked_values(v, -limit, limit, text) for v in _ends(column))
     is_point = aten.eq(low, high)
     low, high = aten.where(is_point, low - 0.5, low), aten.where(is_point, high + 0.5, high)
     # (from both ends, as linspace goes)
     k = aten._iota(bins + 1)
     step = (high - low) / bins
     return aten.where(k < dm.floordiv(bins + 1, 2), low + step * k, high - step * (bins - k))
+
+
+def _ends(column: Any) -> tuple[Any, Any]:
+    """The least and the greatest coordinate; 0 and 1 where a run finds that there are none."""
+    if shape_env.is_known(column.dims[0]):
+        return aten.amin(column), aten.amax(column)
+    low, high = (
+        f(aten.constant_pad_nd(column, (0, 1), of_none))
+        for f, of_none in ((aten.amin, float("inf")), (aten.amax, -float("inf")))
+    )
+    is_empty = aten.lt(high, low)
+    return aten.where(is_empty, 0.0, low), aten.where(is_empty, 1.0, high)
 
 
 def _checked_edges(points: Any, at: int, edges: Any) -> Any:

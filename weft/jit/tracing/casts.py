@@ -26,6 +26,8 @@ def has_operators(path: str) -> bool:
     if name in _NOT_CAST:
         return False
     plain = name.strip("_")
+    if name == f"{plain}_" and not any(op.inplace for op in overloads(f"aten::{plain}")):
+        return space == "weft.nn.functional"  # (`t_` and its kin change a tensor's sizes, and compute nothing)
     return space == "weft.nn.functional" or any(overloads(f"aten::{n}") for n in (name, plain, plain.lstrip("r")))
 
 

@@ -291,13 +291,29 @@ class Recorder(WeftFunctionMode):
         with DisableWeftFunction(), self.ctx.pause():
             result = call(op, plain(args))
         self.follow_grad_mode(is_grad_enabled(), result)
-        named = list(zip(op.schema.arguments, args, strict=True))
-        values = [self.value_of(a) for declared, a in named if not declared.keyword_only]
-        keywords = {d.name: self.value_of(a) for d, a in named if d.keyword_only and a is not None}
+        values, keywords = self._bound_values(op, args)
         emitted = Operators(op.name, [op]).call(self.ctx, _NOWHERE, values, keywords, 1)
         if _is_in_place(op.base) and any(result is a for a in plain(args)):
             return self.shown_as(result)
         return self.bound(emitted, result)
+
+    def written(self, op: Op, args: tuple[Any, ...]) -> Any:
+        """A call of one in-place operator with bound arguments. (Autocast leaves those as they are.)"""
+        write = Tensor.__weft_inplace__  # type: ignore[attr-defined]
+        if self.ctx.paused or modes.trace is None:
+            return write(op, plain(args))
+        with DisableWeftFunction(), self.ctx.pause():
+            result = write(op, plain(args))
+        self.follow_grad_mode(is_grad_enabled(), result)
+        values, keywords = self._bound_values(op, args)
+        Operators(f"{op.name}_", [op], None, in_place=True).call(self.ctx, _NOWHERE, values, keywords, 1)
+        return self.shown_as(result)
+
+    def _bound_values(self, op: Op, args: tuple[Any, ...]) -> tuple[list[SugaredValue], dict[str, SugaredValue]]:
+        named = list(zip(op.schema.arguments, args, strict=True))
+        return [self.value_of(a) for declared, a in named if not declared.keyword_only], {
+            d.name: self.value_of(a) for d, a in named if d.keyword_only and a is not None
+        }
 
     def _called(self, path: str, func: Any, values: list[SugaredValue], named: dict[str, SugaredValue]) -> SugaredValue:
         """A call of a function, or of a method with its object first."""

@@ -54,6 +54,14 @@ class TracedTensor(Tensor):
         return func(*plain(tuple(args)), **{k: plain(v) for k, v in (kwargs or {}).items()})
 
     @staticmethod
+    def __weft_inplace__(op: Op, args: tuple[Any, ...]) -> Any:
+        """The same for an in-place operator."""
+        recorder = active_trace()
+        if recorder is None:
+            return Tensor.__weft_inplace__(op, plain(args))  # type: ignore[attr-defined]
+        return recorder.written(op, args)
+
+    @staticmethod
     def __weft_control__() -> Any:
         """What records weft.cond, weft.while_loop and weft.scan of traced tensors."""
         recorder = active_trace()

@@ -29,7 +29,10 @@ _NO_INPUTS = (
 
 
 class BackwardHookFunctionBackward(Node):
-    """The identity on several tensors; hooks on it see all their gradients at once."""
+    """The identity on several tensors; hooks on it see all their gradients at once. waits_for: within a capture, of the
+    inputs' node, the outputs' node: a walk that does not pass that one leaves the gradients as they are."""
+
+    waits_for: Node | None = None
 
     def apply(self, grads: Grads, needs: tuple[bool, ...]) -> Grads:
         return grads
@@ -46,6 +49,7 @@ class BackwardWatch:
         self.tables = (everywhere.backward, module._backward_hooks) if hooks is None else hooks
         self.pre_tables = (everywhere.backward_pre, module._backward_pre_hooks) if pre_hooks is None else pre_hooks
         self.grad_outputs: Grads | None = None
+        self.inputs_node: BackwardHookFunctionBackward | None = None  # only within a capture
         self.watches_inputs = False
         self.input_count = -1
 
@@ -56,6 +60,7 @@ class BackwardWatch:
         if node is None:
             return passed
         self.watches_inputs = True
+        self.inputs_node = None if modes.capture is None else node
         node.register_hook(lambda grad_inputs, _: self._inputs_known(grad_inputs, places))
         return passed
 
@@ -73,6 +78,8 @@ class BackwardWatch:
         if node is not None:
             count = len(passed)  # the hook must not hold on to the results, whose history it is part of
             node.register_prehook(lambda grads: self._outputs_known(grads, places, count))
+            if self.inputs_node is not None:
+                self.inputs_node.waits_for, self.inputs_node = node, None
         return passed if is_tuple else passed[0]
 
     def _outputs_known(self, grads: Grads, places: list[int], count: int) -> Grads:
@@ -147,6 +154,8 @@ def _through(values: Any) -> tuple[Any, BackwardHookFunctionBackward | None, lis
     passed = list(values)
     for slot, i in enumerate(places):
         passed[i] = _behind(values[i], node, slot, len(places))
+    if modes.capture is not None:
+        modes.capture.note_function(node, [values[i] for i in places], [passed[i] for i in places])
     aliased = (
         type(values)(*passed) if hasattr(values, "_fields") else type(values)(passed) if type(values) in (tuple, list)
         else tuple(passed)

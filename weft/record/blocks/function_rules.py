@@ -48,4 +48,9 @@ class RuleBackward(Node):
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         gradients = [aten.zeros_like(x) if g is None else g for g, x in zip(grads, self.values, strict=True)]
+        self.rule.has_run = True
+        if self.rule.after is not None:
+            if not self.rule.after.has_run:
+                return grads
+            self.rule.after.has_run = False
         return tuple(self.run(self.rule.graph, [*gradients, *self.outputs(), *self.read]))

@@ -171,7 +171,10 @@ class SymFloat(NumberMethods):
                 return self._whole(compute, example)
         overload = _NATIVE.get((operation.entry, len(operands)))
         if overload is None or not (facts.is_known or operation.entry in _NEVER_RAISES):
-            return SymFloat(self._emitted(operation, operands), self.numbers, compute, facts)
+            number = self._emitted(operation, operands)
+            if operation.entry == "prim::pow" and not facts.is_positive:
+                self._emitted(MATH["pow"], operands)  # (it raises where Python's power is a complex number)
+            return SymFloat(number, self.numbers, compute, facts)
         if operation.entry == "prim::truediv":
             state.refuse_zero(*_operand_and_value(operands[1]))
         elif operation.entry == "prim::neg":

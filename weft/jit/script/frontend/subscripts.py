@@ -11,7 +11,7 @@ from weft.jit.script.frontend.classes.interfaces import interface_of
 from weft.jit.script.frontend.classes.script_classes import description_of_value, magic, magic_or_refuse
 from weft.jit.script.frontend.context import TABLES, Context, translates
 from weft.jit.script.frontend.submodules import part_of_container, submodule_at
-from weft.jit.script.frontend.values import NOTHING, Simple, SugaredValue, TupleValue, constant
+from weft.jit.script.frontend.values import NOTHING, ListValue, Simple, SugaredValue, TupleValue, constant
 from weft.types.tensor_type import (
     ANY,
     BOOL,
@@ -135,6 +135,8 @@ def _sliced(ctx: Context, node: ast.AST, owner: SugaredValue, parts: Sequence[Si
         if not all(p.is_constant for p in parts):
             ctx.fail(node, "the bounds of a tuple's slice must be integers that are written in the program")
         part = items[slice(*(p.operand for p in parts))]
+        if not part and isinstance(owner, ListValue):  # the whole tells of which type it is, an empty part does not
+            return ctx.prim("slice", node, owner.as_value(ctx, node), *parts)
         if isinstance(owner, Simple) and isinstance(owner.type, ClassType):
             return part_of_container(ctx, node, owner, part)
         return owner.sliced(part) if isinstance(owner, TupleValue) else TupleValue(part)
