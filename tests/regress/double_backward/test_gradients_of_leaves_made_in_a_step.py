@@ -1,5 +1,5 @@
-"""`backward` by a leaf that a compiled function makes: with create_graph its `.grad` has a history, and memory of its own,
-whatever else holds the gradient."""
+"""`backward` by a leaf that a compiled function makes: with create_graph its `.grad` has a history, and memory of its
+own, whatever else holds the gradient."""
 
 from __future__ import annotations
 
