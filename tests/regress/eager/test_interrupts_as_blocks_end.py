@@ -1,5 +1,5 @@
-"""An interrupt that comes as a block of a mode ends, before its `__exit__` has done anything: functions whose blocks are
-weft's own leave the thread's modes as they were. (Of a `with` statement in the caller's code nobody can say so.)"""
+"""An interrupt that comes as a block of a mode ends, before its `__exit__` has done anything: functions whose blocks
+are weft's own leave the modes of the thread as they were. (Of a `with` statement of the caller nobody can say so.)"""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ CALLS: dict[str, Callable[[], Any]] = {
     "grad": lambda: weft.func.grad(lambda x: doubled(x).sum())(X), "jacrev": lambda: weft.func.jacrev(doubled)(X),
     "jvp": lambda: weft.func.jvp(doubled, (X,), (X,)), "vjp": lambda: weft.func.vjp(doubled, X)[1](X),
     "jacfwd of jacrev": lambda: weft.func.jacfwd(weft.func.jacrev(doubled))(X),
-    "compiled vmap": lambda: weft.compile(weft.vmap(doubled))(X), "step": lambda: weft.optim.SGD([PARAMETER], 0.1).step(),
+    "compiled vmap": lambda: weft.compile(weft.vmap(doubled))(X),
+    "step": lambda: weft.optim.SGD([PARAMETER], 0.1).step(),
     "backward": lambda: (PARAMETER * 2).sum().backward(),
 }
 BLOCKS = (weft.no_grad, weft.enable_grad, weft.set_grad_enabled, weft.inference_mode, weft.autocast, Level)
