@@ -89,8 +89,7 @@ def call_of(op: Op, rng: np.random.Generator):
 
 
 @pytest.mark.parametrize("op", [op for op in mine() if op.out and "weft" in op.public], ids=lambda op: op.name)
-def test_result_is_cast_or_refused(op: Op) -> None:
-    rng = np.random.default_rng()
+def test_result_is_cast_or_refused(op: Op, rng: np.random.Generator) -> None:
     if op.effect == "random" or op.takes.dtype == "computed" or any(a.name == "dtype" for a in op.schema.arguments):
         pytest.skip("out= says more than where the result goes")
     call, operands, result = call_of(op, rng)

@@ -105,12 +105,13 @@ def _examples(g: Geometry, env: ShapeEnv | None) -> tuple[tuple[int, ...], tuple
     any call, and a size of 1 tells nothing. Outside of graphs symbols are sizes that a program has yet to find.
     """
     if env is None:
-        values = lies = {name: 3 for d in (*g.dims, *g.strides) if type(d) is Expr for name in d.symbols()}
+        values = places = {name: 3 for d in (*g.dims, *g.strides) if type(d) is Expr for name in d.symbols()}
     else:
         values = {name: max(example, 2) for name, example in env.examples.items()}
         sizes = {name for d in g.dims if type(d) is Expr for name in d.symbols()}
-        lies = values | {name: env.examples[name] for name in env.examples.keys() - sizes}  # strides are what they are
-    return tuple([_example(d, values, env) for d in g.dims]), tuple([_example(s, lies, env, 1) for s in g.strides])
+        # (strides are what they are)
+        places = values | {name: env.examples[name] for name in env.examples.keys() - sizes}
+    return tuple([_example(d, values, env) for d in g.dims]), tuple([_example(s, places, env, 1) for s in g.strides])
 
 
 def _example(d: Dim, values: dict[str, int], env: ShapeEnv | None, least: int = 2) -> int:
