@@ -41,7 +41,8 @@ BACKWARD = str.split(
     "if $a.requires_grad: $a.sum().backward(retain_graph=$k) | "
     "if $a.requires_grad: $a.sum().backward(retain_graph=$k) | "
     "if $a.requires_grad: ($a * $b).sum().backward(inputs=[h.p], retain_graph=$k) | "
-    "$c = gradient($a, $b, $k, $k) | $c = gradient($a, h.p, $k, False) | $c = gradient($a, x, $k, True)",
+    "$c = gradient($a, $b, $k, $k) | $c = gradient($a, h.p, $k, False) | $c = gradient($a, x, $k, True) | "
+    "$c = by_own($a, $b, $k)",
     sep=" | ",
 )
 STATE = str.split(
@@ -105,6 +106,20 @@ def _gradient(of: Any, by: Any, keeps: bool, creates: bool) -> Any:
     return of.detach() * 0 if gradient is None else gradient * of.detach()
 
 
+def _by_own(a: Any, b: Any, creates: bool) -> Any:
+    """What a leaf of the step's own gets, twice, and a second one beside it, whose gradient is written."""
+    leaf, other = ((v.detach() * 0.5).as_subclass(weft.Tensor).requires_grad_() for v in (a, b))
+    (leaf.sin() * leaf + other).sum().backward(create_graph=creates)
+    first = leaf.grad
+    (leaf * leaf * 0.5 + other).sum().backward(create_graph=creates)
+    with weft.no_grad():
+        other.grad.mul_(0.5)
+    if not creates:
+        return leaf.grad * other.grad + (leaf.grad is first)
+    (again,) = weft.autograd.grad((leaf.grad * first).sum(), leaf)
+    return again * other.grad.detach()
+
+
 def _region(a: Any, b: Any) -> Any:
     return (a.sin() * b).tanh() * a
 
@@ -124,7 +139,8 @@ class Run:
         h.kept, h.last, h.scale, h.flag = self._leaf([0.3]).detach(), None, 0.5, True  # type: ignore[attr-defined]
         h.log, h.d, h.heard = [self._leaf([1.5]).detach()], {}, []  # type: ignore[attr-defined]
         names = {
-            "weft": weft, "checkpoint": checkpoint, "region": _region, "gradient": _gradient, "h": h, **rules(),
+            "weft": weft, "checkpoint": checkpoint, "region": _region, "gradient": _gradient, "by_own": _by_own, "h": h,
+            **rules(),
         }
         exec(compile(program.text, file, "exec"), names)
         self.step = wrap(names["step"])

@@ -1,5 +1,5 @@
-"""Operands that lie in memory in many ways, as text: permuted (channels innermost too), with gaps, repeated, of fewer
-dims, and broadcast."""
+"""Operands that lie in memory in many ways, as text: permuted (channels innermost too), with gaps, repeated,
+overlapping, of fewer dims, and broadcast."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ def draw_operand(rng: Rng, dims: tuple[int, ...], is_full: bool = False) -> str:
     """A tensor of ones that broadcasts to these dims, or has them; `ones` makes it."""
     own = [n if is_full or rng.random() < 0.8 else 1 for n in dims]
     own = own[int(rng.integers(len(own))) if not is_full and rng.random() < 0.2 else 0 :]
-    kind = str(rng.choice(["rows", "order", "gaps", "repeated", "both", "last"], p=[0.2, 0.3, 0.15, 0.1, 0.15, 0.1]))
+    kinds = ["rows", "order", "gaps", "repeated", "both", "last", "overlapping"]
+    kind = str(rng.choice(kinds, p=[0.2, 0.2, 0.15, 0.1, 0.15, 0.1, 0.1]))
     if kind == "rows":
         return f"ones({tuple(own)})"
     if kind == "repeated":
         kept = int(rng.integers(len(own)))
         return f"ones({tuple(1 if i == kept else n for i, n in enumerate(own))}).expand({tuple(own)})"
+    if kind == "overlapping":
+        strides = tuple(int(s) for s in rng.integers(1, 4, len(own)))
+        memory = 1 + sum((n - 1) * s for n, s in zip(own, strides, strict=True))
+        return f"ones(({memory},)).as_strided({tuple(own)}, {strides})"
     every = ", ".join(["::2"] * len(own))
     if kind == "gaps":
         return f"ones({tuple(2 * n for n in own)})[{every}]"

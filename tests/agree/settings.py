@@ -129,9 +129,20 @@ def mapped(x: weft.Tensor, w: weft.Tensor) -> weft.Tensor:
     return weft.func.vmap(weft.func.grad(lambda v: (v @ w).to(x.dtype).sin().sum()))(x)
 
 
+def viewed(x: weft.Tensor, w: weft.Tensor) -> weft.Tensor:
+    return x[:, 1:]
+
+
+def viewed_for_inference(x: weft.Tensor, w: weft.Tensor) -> weft.Tensor:
+    with weft.inference_mode():
+        return x.t()[:2]
+
+
 BODIES: dict[str, Body] = {
     f.__name__: f
-    for f in (in_full, in_part, factories, asking, normalized, hooked, scanned, chosen, mapped)
+    for f in (
+        in_full, in_part, factories, asking, normalized, hooked, scanned, chosen, mapped, viewed, viewed_for_inference
+    )
 } | {
     "function": lambda x, w: Asking.apply(x, w).to(x.dtype),
     "checkpoint": lambda x, w: checkpoint(lambda v: (v @ w).to(x.dtype).tanh(), x, use_reentrant=False),
@@ -160,6 +171,11 @@ class Program:
         return 2e-2 if "half" in names and self.reads_default else 1e-4 if self.reads_default else 1e-9
 
     @property
+    def is_view(self) -> bool:
+        """Whether the result is a view of an argument, and no number is computed."""
+        return self.body in ("viewed", "viewed_for_inference")
+
+    @property
     def reads_default(self) -> bool:
         return self.body in ("factories", "checkpoint of settings", "scanned", "chosen")
 
@@ -177,6 +193,11 @@ def draw(rng: np.random.Generator) -> Program:
     return Program(body, str(rng.choice(["float32", "float64"])), tuple(calls), orders)
 
 
+def facts(t: weft.Tensor) -> tuple[bool, ...]:
+    """What its modes make of a tensor."""
+    return t.is_inference(), t.requires_grad, t.is_leaf, t._is_view()
+
+
 def run(program: Program, wrap: Callable[[Body], Body], walk: Block = nullcontext) -> list[list[Any]]:
     """What each call gives: its result, gradients of each order, the settings afterwards, symbols that are left.
     walk: a block around each backward call."""
@@ -189,13 +210,13 @@ def run(program: Program, wrap: Callable[[Body], Body], walk: Block = nullcontex
         with SETTINGS[around]():
             y = function(x, w)
         grads: list[weft.Tensor] = []
-        if y.requires_grad:
+        if y.requires_grad and not program.is_view:
             with SETTINGS[after](), walk():
                 grads += weft.autograd.grad(y.square().sum(), (x, w), create_graph=program.orders > 1)
                 if program.orders > 1:
                     loss = sum(g.square().sum() for g in grads)
                     grads += weft.autograd.grad(loss, (x, w), allow_unused=True, materialize_grads=True)
-        now = weft.get_default_dtype(), weft.is_grad_enabled(), weft.is_autocast_enabled("cpu"), y.is_inference()
+        now = weft.get_default_dtype(), weft.is_grad_enabled(), weft.is_autocast_enabled("cpu"), *facts(x), *facts(y)
         outcomes.append([*[t.detach().numpy() for t in (y, *grads)], now, symbols_left(x, w, y)])
     return outcomes
 

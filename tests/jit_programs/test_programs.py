@@ -77,8 +77,9 @@ def same(a: Any, b: Any) -> bool:
 
 def outcome(function: Any, args: list[Any]) -> Any:
     """The result with the arguments as they are afterwards, and first and second gradients of leaves; or what was
-    raised.
+    raised. (A scripted function has lists and dicts of its own, and leaves the caller's as they were.)
     """
+    before = [copy.deepcopy(a) for a in args if not isinstance(a, weft.Tensor)]
     args = copy.deepcopy(args)
     leaves = [a.requires_grad_() for a in args if isinstance(a, weft.Tensor)]
     try:
@@ -104,7 +105,8 @@ def outcome(function: Any, args: list[Any]) -> Any:
         flowing = [g for g in grads if g is not None and g.requires_grad]
         if flowing:
             grads += weft.autograd.grad(sum((g * g).sum() for g in flowing), leaves, allow_unused=True)
-    return result, [a for a in args if not isinstance(a, weft.Tensor)], grads
+    is_scripted = isinstance(function, weft.jit.ScriptFunction)
+    return result, [a for a in args if not isinstance(a, weft.Tensor)] if is_scripted else before, grads
 
 
 INTERPRETED = 1 << 60  # runs before a group of operators is compiled

@@ -22,7 +22,7 @@ from weft.layers.autocast import is_cast
 from weft.support.errors import ArgumentError, StateError
 from weft.support.warn import warn
 from weft.tensor.autocast import Autocast, cache, switch
-from weft.tensor.modes import modes
+from weft.tensor.modes import keeps_modes, modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.dtype import DType
@@ -69,12 +69,7 @@ class autocast:
         switch(before)
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(func)
-        def decorated(*args: Any, **kwargs: Any) -> Any:
-            with self:
-                return func(*args, **kwargs)
-
-        return decorated
+        return keeps_modes(func, lambda: self)
 
 
 def _is_usable(device_type: str, dtype: DType) -> bool:

@@ -39,8 +39,12 @@ def zero(variable: Tensor) -> None:
         return
     gradient = gradient_of(variable)
     if gradient is not None:
-        with no_grad():
-            gradient.detach().zero_()
+        _put_zeros(gradient)
+
+
+@no_grad()
+def _put_zeros(gradient: Tensor) -> None:
+    gradient.detach().zero_()
 
 
 class AccumulateGrad(Node):

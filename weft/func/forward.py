@@ -11,7 +11,7 @@ from weft.layers.transforms.dual import DualLevel
 from weft.ops.packet import aten
 from weft.support import pytree
 from weft.support.errors import StateError
-from weft.tensor.modes import active_trace, as_they_are
+from weft.tensor.modes import active_trace, as_they_are, keeps_modes
 from weft.tensor.tensor import Tensor
 
 Function = Callable[..., Any]
@@ -59,6 +59,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
     return (output, products, aux) if has_aux else (output, products)
 
 
+@keeps_modes
 def push_forward(
     func: Function, primals: tuple[Tensor, ...], tangents: tuple[Any, ...], has_aux: bool, strict: bool = False
 ) -> tuple[Any, Any, Any]:

@@ -20,7 +20,7 @@ from weft.func.arguments import (
 from weft.layers.transforms.grad_level import GradLevel
 from weft.support import pytree
 from weft.support.errors import StateError
-from weft.tensor.modes import active_trace, as_they_are, enable_grad
+from weft.tensor.modes import active_trace, as_they_are, enable_grad, keeps_modes
 from weft.tensor.tensor import Tensor
 
 Function = Callable[..., Any]
@@ -46,6 +46,7 @@ def grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Functio
 def grad_and_value(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """Like grad, but gives (gradient, value); with has_aux (gradient, (value, aux))."""
 
+    @keeps_modes
     @functools.wraps(func)
     def both(*args: Any, **kwargs: Any) -> Any:
         trace = active_trace()
@@ -109,6 +110,7 @@ def _traced_vjp(trace: Any, func: Function, primals: tuple[Any, ...], options: d
     return (output, pullback, *aux)
 
 
+@keeps_modes
 def pull_back(func: Function, primals: tuple[Any, ...], has_aux: bool) -> tuple[Any, Function, Any]:
     """(output, vjp_fn, aux)."""
     level = GradLevel()
@@ -121,6 +123,7 @@ def pull_back(func: Function, primals: tuple[Any, ...], has_aux: bool) -> tuple[
         values = [level.lower(o) for o in outputs]
         aux = map_tensors(level.lower, aux)
 
+    @keeps_modes
     def pullback(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         seeds, seed_spec = only_tensors(cotangents, "vjp_fn(cotangents): Expected tensors")
         if seed_spec != out_spec:

@@ -12,7 +12,7 @@ from weft.ops.packet import aten
 from weft.runtime.generator import default_generator
 from weft.support import pytree
 from weft.support.errors import IndexBoundsError, StateError, ValueProblem
-from weft.tensor.modes import active_trace, as_they_are
+from weft.tensor.modes import active_trace, as_they_are, keeps_modes
 from weft.tensor.tensor import Tensor
 from weft.types import shape_env
 
@@ -54,6 +54,7 @@ def vmap(
     return mapped
 
 
+@keeps_modes
 def _map(
     func: Function, leaves: list[Any], spec: pytree.TreeSpec, dims: list[Any], size: Any, out_dims: Dims,
     randomness: str, kwargs: dict[str, Any],

@@ -105,13 +105,16 @@ def _examples(g: Geometry, env: ShapeEnv | None) -> tuple[tuple[int, ...], tuple
     any call, and a size of 1 tells nothing. Outside of graphs symbols are sizes that a program has yet to find.
     """
     if env is None:
-        values = {name: 3 for d in (*g.dims, *g.strides) if type(d) is Expr for name in d.symbols()}
+        values = places = {name: 3 for d in (*g.dims, *g.strides) if type(d) is Expr for name in d.symbols()}
     else:
         values = {name: max(example, 2) for name, example in env.examples.items()}
-    return tuple([_example(d, values, env) for d in g.dims]), tuple([_example(s, values, env) for s in g.strides])
+        sizes = {name for d in g.dims if type(d) is Expr for name in d.symbols()}
+        # (strides are what they are)
+        places = values | {name: env.examples[name] for name in env.examples.keys() - sizes}
+    return tuple([_example(d, values, env) for d in g.dims]), tuple([_example(s, places, env, 1) for s in g.strides])
 
 
-def _example(d: Dim, values: dict[str, int], env: ShapeEnv | None) -> int:
+def _example(d: Dim, values: dict[str, int], env: ShapeEnv | None, least: int = 2) -> int:
     if not isinstance(d, Expr):
         return d
     if env is not None and env.proves_equal(d, 1):
@@ -119,12 +122,12 @@ def _example(d: Dim, values: dict[str, int], env: ShapeEnv | None) -> int:
     size = evaluate(d, values)
     if size == 1 and env is not None and all([env.proves_equal(symbol(n), values[n]) for n in d.symbols()]):
         return 1  # guards say what its symbols are
-    return max(size, 2)
+    return max(size, least)
 
 
 def _descend(sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    real = [s for s, d in zip(strides, sizes, strict=True) if d != 1]
-    return 0 not in real and all(a >= b for a, b in itertools.pairwise(real))
+    real = [(s, d) for s, d in zip(strides, sizes, strict=True) if d != 1]
+    return all([s != 0 for s, _ in real]) and all(a >= b for a, b in itertools.pairwise(real))
 
 
 def order_like(source: Tensor, env: ShapeEnv | None) -> Order | None:
@@ -161,7 +164,9 @@ def _size(value: Any, env: ShapeEnv | None) -> int:
 
 
 def _form_of(dtype: Any, sizes: tuple[Any, ...], strides: tuple[Any, ...]) -> Form:
-    order = tuple(sorted(range(len(sizes)), key=lambda i: (-strides[i] if sizes[i] != 1 else 0, i)))
+    # (of dims with one stride, which overlap, the longer one lies outside)
+    real = [s if d != 1 else 0 for s, d in zip(strides, sizes, strict=True)]
+    order = tuple(sorted(range(len(sizes)), key=lambda i: (-real[i], -sizes[i] if real[i] else 0, i)))
     repeated = tuple([s == 0 and d != 1 for s, d in zip(strides, sizes, strict=True)])
     return dtype, tuple([1 if d == 1 else 2 for d in sizes]), order, repeated
 

@@ -124,10 +124,23 @@ class Program:
                 f"expected a value of type {parameter.type} for argument {parameter.name!r} but instead found type "
                 f"{_kind(value)}",
             )
-        return converted
+        return _own(converted)
 
     def _refused(self, kind: type[Exception], problem: str) -> Exception:
         return made(kind, f"{self.name.rpartition('.')[2]}() {problem}. Declaration: {self.schema()}", None)
+
+
+def _own(value: Any) -> Any:
+    """An argument whose lists and dicts are the program's own, those within it, too: the caller's stay as they are."""
+    kind = type(value)
+    if kind is list:
+        return [_own(v) if type(v) in _CONTAINERS else v for v in value]
+    if kind is dict:
+        return {k: _own(v) if type(v) in _CONTAINERS else v for k, v in value.items()}
+    return tuple([_own(v) for v in value]) if kind is tuple else value
+
+
+_CONTAINERS = (list, dict, tuple)
 
 
 def _kind(value: Any) -> str:
@@ -238,7 +251,7 @@ def _all_accepted(values: Any, kind: Type) -> Any:
     if any(f is MISSING for f in converted):
         return MISSING
     same = type(values) is list and all(f is v for f, v in zip(converted, values, strict=True))
-    return values if same else converted  # a list stays itself, so that the program's writes to it are seen
+    return values if same else converted
 
 
 def _tuple_accepted(value: Any, kind: TupleType) -> Any:

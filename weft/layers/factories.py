@@ -13,7 +13,7 @@ from weft.layers.backends import backend_for
 from weft.layers.dense import DENSE
 from weft.layers.inference import noted
 from weft.layers.memory_formats import in_format
-from weft.layers.outputs import write_out
+from weft.layers.outputs import computed_in, write_out
 from weft.layers.walk import inplace, walk_layers
 from weft.ops.op import OPS, Op, Out
 from weft.ops.overrides import handle, override_classes, overriding
@@ -110,12 +110,13 @@ def factory(name: str) -> Make:
             with aside():
                 return function(*args, **options, **kwargs)
         _check_layout(name, layout)
-        if out is not None and not any(isinstance(a, Tensor) for a in args):
-            kwargs.setdefault("dtype", out.dtype)
+        takes = None if out is None else _taken(name, args, kwargs)
+        if takes is not None:
+            kwargs = computed_in(takes, kwargs, out)
             device = out.device if device is None else device
         with on_device(device):
             tensor: Tensor = in_format(getattr(aten, name)(*args, **kwargs), memory_format)
-        return _finished(name, tensor, requires_grad, out)
+        return _finished(tensor, requires_grad) if takes is None else write_out(name, takes, tensor, out)
 
     return _named(function, name, out=None)
 
@@ -135,7 +136,7 @@ def _like_factory(name: str) -> Make:
         tensor: Tensor = getattr(aten, name)(source, *args, **kwargs)
         is_kept = memory_format in (None, "preserve_format")
         tensor = laid_out_like(tensor, input) if is_kept else in_format(tensor, memory_format)
-        return _finished(name, tensor, requires_grad, None)
+        return _finished(tensor, requires_grad)
 
     return _named(function, name, memory_format=None)
 
@@ -151,7 +152,7 @@ def _new_factory(name: str) -> Make:
             if asked is not None:
                 return handle(function, asked, (self, *args), keywords)
         _check_layout(name, layout)
-        return _finished(name, getattr(aten, name)(_placed(self, device), *args, **kwargs), requires_grad, None)
+        return _finished(getattr(aten, name)(_placed(self, device), *args, **kwargs), requires_grad)
 
     return _named(function, name, "self")
 
@@ -179,9 +180,13 @@ def _check_layout(name: str, layout: Any) -> None:
         )
 
 
-def _finished(name: str, tensor: Tensor, requires_grad: bool, out: Any) -> Tensor:
-    if out is not None:
-        return write_out(name, Out(), tensor, out)
+def _taken(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Out:
+    """What out= takes: a factory that can be told a dtype makes that of out=; others draw in that of an argument."""
+    schema = getattr(aten, name).calls.resolve(args, kwargs)[0].schema
+    return Out("computed" if any(a.name == "dtype" for a in schema.arguments) else "castable")
+
+
+def _finished(tensor: Tensor, requires_grad: bool) -> Tensor:
     tensor._view = None  # (the last step may have shown what another one made)
     return tensor.requires_grad_() if requires_grad else tensor
 

@@ -14,6 +14,7 @@ from typing import Any
 from weft.autograd.record import gradient_edge
 from weft.autograd.views import check_inplace, refuse_inference, storage_order
 from weft.layers.backends import backend_for
+from weft.layers.outputs import write_out
 from weft.ops.geometry import repeats_elements
 from weft.ops.layout import order_of_format, ordered
 from weft.ops.overrides import overridable
@@ -89,7 +90,9 @@ def as_strided_scatter(
         count = self.storage().nbytes // self.element_size()
         row = aten.as_strided_scatter(as_strided(self, (count,), (1,), 0).clone(), src, size, stride, place)
         scattered = aten.as_strided(row, self.dims, self.stride(), start)
-    return scattered if out is None else out.resize_(scattered.shape).copy_(scattered)
+    if out is None:
+        return scattered
+    return write_out("as_strided_scatter", aten.as_strided_scatter.default.op.takes, scattered, out)
 
 
 def _inplace_view(name: str) -> Callable[..., Tensor]:

@@ -13,6 +13,7 @@ from weft.tensor.dense import payload_of
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 from weft.types import promotion
+from weft.types.dtype import DType
 
 
 def into(name: str, takes: Out, result: Any, out: Any, args: tuple[Any, ...]) -> Any:
@@ -34,9 +35,7 @@ def write_out(name: str, takes: Out, result: Tensor, out: Tensor, args: tuple[An
             f"{name}: Expected all tensors to be on the same device, but found at least two devices, {result.device} "
             f"and {out.device}! Move the tensor given as out= with .to({str(result.device)!r})"
         )
-    if takes.is_exact and out.dtype is not result.dtype:
-        raise DTypeError(f"{name}: Expected out tensor to have dtype {result.dtype}, but got {out.dtype} instead")
-    promotion.check_cast(result.dtype, out.dtype)
+    _check_dtype(name, takes, result.dtype, out.dtype)
     if takes.is_apart:
         _check_places(name, out)
         _check_apart(name, out, args)
@@ -47,6 +46,13 @@ def write_out(name: str, takes: Out, result: Tensor, out: Tensor, args: tuple[An
     return out
 
 
+def computed_in(takes: Out, kwargs: dict[str, Any], out: Any) -> dict[str, Any]:
+    """The keywords of a call with out=, whose dtype may be that of computation."""
+    if takes.dtype != "computed" or kwargs.get("dtype") is not None or not isinstance(out, Tensor):
+        return kwargs
+    return {**kwargs, "dtype": out.dtype}
+
+
 def no_history(name: str, args: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
     """The arguments of a call with out=, none of which may want a gradient, nor may the outputs. Raises StateError."""
     if modes.grad and any(t.requires_grad for t in tensors_in((args, out))):
@@ -55,6 +61,13 @@ def no_history(name: str, args: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
             "but one of the arguments requires grad."
         )
     return args
+
+
+def _check_dtype(name: str, takes: Out, result: DType, out: DType) -> None:
+    if takes.dtype == "castable":
+        promotion.check_cast(result, out)
+    elif takes.dtype != "any" and out is not result and out not in takes.also:
+        raise DTypeError(f"{name}: Expected out tensor to have dtype {result}, but got {out} instead")
 
 
 def _check_places(name: str, out: Tensor) -> None:

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from weft.layers.outputs import into, no_history
+from weft.layers.outputs import computed_in, into, no_history
 from weft.ops.bind import Mismatch
 from weft.ops.call_signatures import Calls
-from weft.ops.op import PACKETS, Op, Out, on_define
+from weft.ops.op import PACKETS, Op, on_define
 from weft.ops.overrides import FirstOverride, handle, meets, overridable, override_classes, overriding, plain_kinds
 from weft.ops.packet import Packet, aten
 from weft.ops.shown import show
@@ -93,7 +93,7 @@ def with_out(packet: Packet) -> Callable[..., Any]:
     """The function users call: the packet, with `out=` where the entry offers it, and numbers only
     where PyTorch takes them."""
     name = packet.__name__
-    takes = next((Out() if op.out is True else op.out for op in packet.overloads if op.out), None)
+    has_out = any(op.out for op in packet.overloads)
     numbers = _Numbers(
         any(op.number_first for op in packet.overloads), any(op.numbers_alone for op in packet.overloads)
     )
@@ -127,14 +127,16 @@ def with_out(packet: Packet) -> Callable[..., Any]:
                 return packet(*args, **kwargs)
         except FirstOverride:
             return function(*given_args, out=out, **kwargs)
-        if not takes:
+        if not has_out:
             raise ArgumentError(f"{name}() got an unexpected keyword argument 'out'")
+        takes = packet.calls.resolve(args, kwargs)[0].takes
+        kwargs = computed_in(takes, kwargs, out)
         return into(name, takes, packet(*no_history(name, args, out), **kwargs), out, args)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = packet.__doc__  # made when the function is first asked for
     function.packet = packet  # type: ignore[attr-defined]
-    options: dict[str, Any] = {"out": None} if takes else {}
+    options: dict[str, Any] = {"out": None} if has_out else {}
     show(function, packet.overloads, **options)
     return function
 

@@ -17,16 +17,16 @@ from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor, tensor_around
 
 
+@no_grad()
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Uniform in [a, b)."""
-    with no_grad():
-        return tensor.uniform_(a, b, generator=generator)
+    return tensor.uniform_(a, b, generator=generator)
 
 
+@no_grad()
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Normal with this mean and standard deviation."""
-    with no_grad():
-        return tensor.normal_(mean, std, generator=generator)
+    return tensor.normal_(mean, std, generator=generator)
 
 
 def trunc_normal_(
@@ -42,10 +42,10 @@ def trunc_normal_(
         return tensor.clamp_(a, b)
 
 
+@no_grad()
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """All elements `val`."""
-    with no_grad():
-        return tensor.fill_(val)
+    return tensor.fill_(val)
 
 
 def zeros_(tensor: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -28,6 +28,7 @@ import numpy as np
 from weft.ops.layout import Follows
 from weft.ops.schema import Schema, parse_schema
 from weft.support.errors import ValueProblem
+from weft.types.dtype import DType
 
 Rule = Callable[..., Any]
 
@@ -101,10 +102,17 @@ class View:
 
 @dataclass(frozen=True)
 class Out:
-    """What `out=` takes. is_exact: only the result's own dtype; is_apart: nothing that shares memory with
-    an argument."""
+    """What `out=` takes.
 
-    is_exact: bool = False
+    dtype: "exact" (only the dtype of the result), "castable" (those that it can be cast to), "any", or "computed" (the
+        operator computes in the dtype of out=, as if dtype= had been that). "" follows from the entry: pointwise
+        operators that promote are castable, and all others are exact.
+    also: dtypes that an exact one takes besides.
+    is_apart: nothing that shares memory with an argument.
+    """
+
+    dtype: str = ""
+    also: tuple[DType, ...] = ()
     is_apart: bool = False
 
 
@@ -307,6 +315,12 @@ class Op:
     def is_placed(self) -> bool:
         """Whether results may lie otherwise than row-major where all operands do not."""
         return self.lies is not None and not isinstance(self.lies, Follows)
+
+    @cached_property
+    def takes(self) -> Out:
+        """What its `out=` takes, with what follows from the rest of the entry."""
+        out = self.out if isinstance(self.out, Out) else Out()
+        return out if out.dtype else replace(out, dtype="castable" if getattr(self.type, "promotes", 0) else "exact")
 
     @property
     def base(self) -> str:

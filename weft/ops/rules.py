@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from weft.ops.schema import Schema
@@ -219,6 +220,12 @@ class Pointwise:
     known: Memo[Any, Type] = field(
         default_factory=lambda: Memo(limits.TYPES_OF_AN_OPERATOR), init=False, repr=False, compare=False
     )
+
+    @cached_property
+    def promotes(self) -> bool:
+        """Whether the dtype of results may be another one than that of an operand: `out=` then takes others, too."""
+        operands = {a.name for a in self.schema.arguments if a.kind in ("Tensor", "Scalar")} - {*self.keep}
+        return self.compute != "promote" or len(operands if self.over is None else operands & {*self.over}) > 1
 
     def __call__(self, *args: Any) -> Any:
         key = _kinds_of(args)

@@ -24,7 +24,7 @@ from weft.support.naming import own_name
 from weft.support.warn import warn
 from weft.tensor.capture import refuse_in_capture
 from weft.tensor.dense import payload_of
-from weft.tensor.modes import beside, enable_grad, modes, set_grad_enabled
+from weft.tensor.modes import beside, enable_grad, keeps_modes, modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import opening_classes
 from weft.types import dtype as dt
@@ -153,6 +153,7 @@ class Optimizer:
                     zero(p)
 
     # ---- the step
+    @keeps_modes
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters that have gradients. `closure`, if given, computes the loss anew first;
         its value is returned."""

@@ -113,7 +113,7 @@ def sharing_pattern(leaves: Sequence[Any], apart: Container[int] = ()) -> tuple[
 def dense_permutation(data: np.ndarray[Any, Any]) -> tuple[int, ...] | None:
     """For a row-major array seen with permuted dims: `permutation` with data == base.permute(permutation);
     None if it is not one."""
-    order = memory_order(data)
+    order = sorted(range(data.ndim), key=lambda i: (-data.strides[i], i))
     if data.transpose(order).flags.c_contiguous:
         inverse = [0] * data.ndim
         for position, axis in enumerate(order):
@@ -123,8 +123,10 @@ def dense_permutation(data: np.ndarray[Any, Any]) -> tuple[int, ...] | None:
 
 
 def memory_order(data: np.ndarray[Any, Any]) -> tuple[int, ...]:
-    """The dims of an array from the outermost in memory to the innermost."""
-    return tuple(sorted(range(data.ndim), key=lambda i: (-data.strides[i], i)))
+    """The dims of an array from the outermost in memory to the innermost. Of those with one stride, which overlap, the
+    longer one is outside: results that lie as it does have that order."""
+    strides, sizes = data.strides, data.shape
+    return tuple(sorted(range(data.ndim), key=lambda i: (-strides[i], -sizes[i] if strides[i] else 0, i)))
 
 
 def contiguous_bytes(

@@ -179,7 +179,7 @@ class LeafGradients:
             )
         if self.outside.is_made(variable):
             state = variable._state()
-            state.grad = gradient.detach() if state.grad is None else state.grad + gradient
+            state.grad = self._with(state.grad, gradient, variable)
             return
         slot = self._grad_slot(variable)
         # what has a history is no run's choice, and neither is an operator that modes are asked
@@ -187,12 +187,21 @@ class LeafGradients:
             self._read(slot)
         if slot.current is UNREAD:
             self._accumulate_optional(slot, gradient)
-        elif slot.current is None:
-            slot.current, slot.touched = (gradient if modes.grad else gradient.detach()), True
-        elif modes.grad or is_wrapper(slot.current):
-            slot.current, slot.touched = slot.current + gradient, True
         else:
-            slot.current.add_(gradient)
+            summed = self._with(slot.current, gradient, variable)
+            slot.current, slot.touched = summed, slot.touched or summed is not slot.current
+
+    def _with(self, current: Tensor | None, gradient: Tensor, variable: Tensor) -> Tensor:
+        """`.grad` once another gradient is there: with its history where backward records one, else in memory of its
+        own (without a copy in the graph, whose values nobody writes)."""
+        if current is not None:
+            return current + gradient if modes.grad or is_wrapper(current) else current.add_(gradient)
+        data = gradient._data
+        if type(data) is not SymbolicPayload:
+            return gradient if modes.grad else gradient.detach()
+        if modes.grad:
+            return aten.empty_like(variable.detach()).copy_(gradient)  # type: ignore[no-any-return]
+        return self.tensors.fresh(data.read(), None if data.path else data.storage.order)
 
     def buffer_of(self, slot: GradSlot) -> int:
         """The parameter whose memory receives the gradient."""

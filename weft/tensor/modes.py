@@ -189,8 +189,32 @@ def by_itself() -> Iterator[None]:
         modes.grad, modes.special, modes.capture, defaults.stack = state
 
 
+def keeps_modes(function: F, within: Callable[[], AbstractContextManager[Any]] = nullcontext) -> F:
+    """A function that an exception leaves with the modes of its call, also an interrupt that comes as a block within
+    ends: Python runs signal handlers before the first line of `__exit__`, which is not run then. within: a block around
+    each call."""
+
+    @functools.wraps(function)
+    def kept(*args: Any, **kwargs: Any) -> Any:
+        before = modes.grad, modes.inference, modes.special, modes.autocast
+        try:
+            if within is nullcontext:
+                return function(*args, **kwargs)
+            with within():
+                return function(*args, **kwargs)
+        except BaseException:
+            modes.grad, modes.inference, modes.special, modes.autocast = before
+            raise
+
+    return kept  # type: ignore[return-value]
+
+
 class _ModeSetting:
-    """A context manager that is also a decorator (generators included)."""
+    """A context manager that is also a decorator (generators included).
+
+    Nothing that may be interrupted stands between what is noted and what is set, here and in subclasses: one statement
+    without a call.
+    """
 
     def __enter__(self) -> Any:
         raise AssertionError("a subclass says what to set")
@@ -218,12 +242,7 @@ class _ModeSetting:
         if inspect.isgeneratorfunction(function):
             return _wrap_generator(self, function)  # type: ignore[return-value]
 
-        @functools.wraps(function)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            with self._again():
-                return function(*args, **kwargs)
-
-        return wrapper  # type: ignore[return-value]
+        return keeps_modes(function, self._again)
 
 
 _CLASSES = (
@@ -270,7 +289,7 @@ class _GradMode(_ModeSetting):
     _value = True
 
     def __init__(self) -> None:
-        self._previous: list[bool] = []
+        self._previous: tuple[Any, ...] = ()  # the mode before, and the same of blocks around by this object
 
     def __new__(cls, function: Any = None) -> Any:
         mode = super().__new__(cls)
@@ -280,11 +299,10 @@ class _GradMode(_ModeSetting):
         return mode
 
     def __enter__(self) -> None:
-        self._previous.append(modes.grad)
-        modes.grad = self._value
+        self._previous, modes.grad = (modes.grad, self._previous), self._value
 
     def __exit__(self, *error: Any) -> None:
-        modes.grad = self._previous.pop()
+        modes.grad, self._previous = self._previous
 
 
 class no_grad(_GradMode):
@@ -312,16 +330,18 @@ class inference_mode(_ModeSetting):
 
     def __init__(self, mode: bool = True) -> None:
         self.mode = bool(mode)
-        self._previous: list[tuple[bool, bool]] = []
+        self._previous: tuple[Any, ...] = ()  # both modes before, and the same of blocks around by this object
 
     def __enter__(self) -> None:
-        self._previous.append((modes.inference, modes.grad))
-        switch_inference(self.mode)
-        modes.grad = not self.mode
+        special = _with_inference(self.mode)
+        self._previous, modes.inference, modes.grad, modes.special = (
+            (modes.inference, modes.grad, self._previous), self.mode, not self.mode, special
+        )
 
     def __exit__(self, *error: Any) -> None:
-        inference, modes.grad = self._previous.pop()
-        switch_inference(inference)
+        special = _with_inference(self._previous[0])
+        modes.special = special
+        modes.inference, modes.grad, self._previous = self._previous
 
     def _again(self) -> _ModeSetting:
         return inference_mode(self.mode)
@@ -332,15 +352,19 @@ inference_layer: Any = None  # marks what operators make in inference mode (inst
 
 def switch_inference(on: bool) -> None:
     """Switch inference mode: its layer stands below every other interceptor but a floor."""
+    modes.special, modes.inference = _with_inference(on), on
+
+
+def _with_inference(on: bool) -> tuple[Any, ...] | None:
+    """The interceptors with the layer of inference mode or without it."""
     if modes.inference is on:
-        return
-    modes.inference = on
+        return modes.special
     below = lowest() or ()
     others = tuple([
         entry for entry in modes.special or () if entry is not inference_layer and not isinstance(entry, Floor)
     ])
     added = (inference_layer,) if on and inference_layer is not None else ()
-    modes.special = (*below, *added, *others) or None
+    return (*below, *added, *others) or None
 
 
 def is_grad_enabled() -> bool:

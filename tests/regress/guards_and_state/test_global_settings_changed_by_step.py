@@ -11,6 +11,7 @@ import pytest
 
 import weft
 from weft.autograd.saved import default_hooks
+from weft.tensor.modes import switch_inference
 
 Step = Callable[[weft.Tensor], Any]
 STEPS: dict[str, Step] = {}
@@ -122,10 +123,7 @@ def _settings() -> tuple[Any, ...]:
 
 
 def _begin() -> None:
-    if weft.is_inference_mode_enabled():
-        left = weft.inference_mode()
-        left._previous.append((False, True))
-        left.__exit__()
+    switch_inference(False)
     weft.set_grad_enabled(True)
     weft.set_default_dtype(weft.float32)
     weft.autograd.set_detect_anomaly(False)

@@ -26,6 +26,16 @@ TRANSFORMS = {
     "vjp": lambda x: weft.func.vjp(again, x)[1](weft.tensor(1.0))[0],
     "jvp": lambda x: weft.func.jvp(again, (x,), (x,))[1],
     "vmap": lambda x: weft.vmap(again, randomness="same")(x.reshape(3, 1)),
+    "vmap of different ones": lambda x: weft.vmap(again, randomness="different")(x.reshape(3, 1)),
+    "vmap of grad": lambda x: weft.vmap(weft.func.grad(again), randomness="different")(x.reshape(3, 1)),
+    "jacrev": lambda x: weft.func.jacrev(lambda y: again(y) * y)(x),
+    "jacrev in chunks": lambda x: weft.func.jacrev(lambda y: again(y) * y, chunk_size=2)(x),
+    "jacfwd": lambda x: weft.func.jacfwd(lambda y: again(y) * y, randomness="same")(x),
+    "jacfwd of different ones": lambda x: weft.func.jacfwd(lambda y: again(y) * y, randomness="different")(x),
+    "hessian": lambda x: weft.func.jacfwd(weft.func.jacrev(again), randomness="same")(x),
+    "jacrev of jacrev": lambda x: weft.func.jacrev(weft.func.jacrev(again))(x),
+    "jacobian": lambda x: weft.autograd.functional.jacobian(lambda y: again(y) * y, x),
+    "behind jacrev": lambda x: (weft.func.jacrev(again)(x), again(x))[1],
 }
 
 

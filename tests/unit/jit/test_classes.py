@@ -193,13 +193,13 @@ def entered(n: int):
     return log, -k
 
 
-def left_by_an_exception(log: list[int], n: int) -> int:
-    with Traced(log):
+def left_by_an_exception(around: Traced, n: int) -> int:
+    with around:
         for i in range(n):
-            with Traced(log):
+            with Traced(around.log):
                 if i == 2:
                     raise ValueError("third")
-    return len(log)
+    return len(around.log)
 
 
 def test_an_exception_leaves_the_blocks_it_passes() -> None:
@@ -209,9 +209,9 @@ def test_an_exception_leaves_the_blocks_it_passes() -> None:
         for function, log in zip((scripted, left_by_an_exception), logs, strict=True):
             if n > 2:
                 with pytest.raises(ValueError, match="third"):
-                    function(log, n)
+                    function(Traced(log), n)
             else:
-                assert function(log, n) == 4
+                assert function(Traced(log), n) == 4
         assert logs[0] == logs[1]
 
 

@@ -124,19 +124,19 @@ def test_an_error_has_the_lines_of_all_open_calls() -> None:
 
 def test_what_is_written_before_an_exception_is_written_once(capsys: pytest.CaptureFixture[str]) -> None:
     @weft.jit.script
-    def f(n: int, who: str, seen: list[int]) -> int:
+    def f(n: int, who: str, seen: weft.Tensor) -> int:
         for i in range(n):
             if i * i > 5000:
                 print("too much", who, i)
-                seen.append(i)
+                seen.add_(i)
                 raise ValueError(f"{who} at {i}")
         return n
 
     for _ in range(2):
-        seen: list[int] = []
+        seen = weft.zeros((), dtype=weft.int64)
         with pytest.raises(ValueError, match="she at 71"):
             f(100, "she", seen)
-        assert (capsys.readouterr().out, seen) == ("too much she 71\n", [71])
+        assert (capsys.readouterr().out, seen.item()) == ("too much she 71\n", 71)
 
 
 def test_results_that_64_bits_do_not_settle_are_the_interpreters() -> None:

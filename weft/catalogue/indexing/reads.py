@@ -93,7 +93,7 @@ gather = define(
     vjp={"self": lambda g, self_dims, dim, index: aten.scatter_add(aten.new_zeros(g, self_dims), dim, index, g)},
     batch=along("dim"), jvp=linear,
     effect="raises",
-    out=Out(is_exact=True, is_apart=True),
+    out=Out(is_apart=True),
     samples=draw(case(F(3, 4), 0, I(2, 4, high=3)), case(F(3, 4), -1, I(3, 2, high=4))),
 )
 
@@ -142,7 +142,7 @@ index_select = define(
     vjp={"self": lambda g, self_dims, dim, index: aten.index_add(aten.new_zeros(g, self_dims), dim, index, g)},
     batch=_index_select_batch, jvp=linear,
     effect="raises",
-    out=Out(is_exact=True, is_apart=True),
+    out=Out(is_apart=True),
     samples=draw(case(F(3, 4), 0, I(5, high=3)), case(F(3, 4), -1, I(2, high=4))),
     reference=lambda x, dim, index: np.take(x, index, dim),
 )
@@ -155,7 +155,7 @@ def _take(self: Any, index: Any) -> Any:
 
 define(
     "aten::take(Tensor self, Tensor index) -> Tensor", "The elements at these places of the flattened tensor.",
-    decompose=_take, lies=ROW_MAJOR, out=Out(is_exact=True, is_apart=True),
+    decompose=_take, lies=ROW_MAJOR, out=Out(is_apart=True),
 )
 
 
@@ -328,7 +328,7 @@ define(
         mask if _are_alike(self.tensor_type, mask.tensor_type) else (mask, self.tensor_type.dims),
     ),
     counted=lambda self, mask: how_often(aten.expand(mask, broadcast_dims("masked_select", [self.dims, mask.dims]))),
-    out=Out(is_exact=True, is_apart=True),
+    out=Out(is_apart=True),
     samples=draw(case(F(3, 4), B(3, 4)), case(F(3, 4), B(4))),
     dynamic_output_shape=True,
 )

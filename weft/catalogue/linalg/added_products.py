@@ -11,7 +11,7 @@ from weft.catalogue.shapes.singletons import expanded_geometry
 from weft.catalogue.widening import cast, widened
 from weft.ops.geometry import contiguous
 from weft.ops.layout import ROW_MAJOR
-from weft.ops.op import Rule, define
+from weft.ops.op import Out, Rule, define
 from weft.ops.packet import aten
 from weft.support.errors import DTypeError, ShapeError
 from weft.types import dtype as dt
@@ -74,7 +74,7 @@ def _added(base: str, arguments: str, doc: str, product: Rule, type: Rule, vjp: 
         specialize={"beta": lambda beta: beta == 0},
         lies=None if base == "addr" else ROW_MAJOR,
         inplace=True,
-        out=True,
+        out=Out("castable") if base == "addr" else True,
     )
 
 

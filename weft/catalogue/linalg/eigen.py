@@ -10,7 +10,7 @@ import numpy as np
 from weft.catalogue.linalg.square import _adjoint, _check_square, _iterated
 from weft.ops.batching import same
 from weft.ops.layout import column_major
-from weft.ops.op import define
+from weft.ops.op import Out, define
 from weft.ops.packet import aten
 from weft.types.tensor_type import TensorType, tensor_type
 
@@ -62,8 +62,8 @@ define(
     batch=same,
     effect="raises",
     public=("linalg",),
-    out=True,
+    out=Out("castable"),
 )
 define("aten::linalg_eigvals(Tensor self) -> Tensor", "The eigenvalues of square matrices: complex, in no order.",
 precision="float32",
-       decompose=lambda self: aten.linalg_eig(self)[0], public=("linalg",), out=True)
+       decompose=lambda self: aten.linalg_eig(self)[0], public=("linalg",), out=Out("castable"))

@@ -28,7 +28,7 @@ from weft.catalogue.linalg.square import (
 from weft.catalogue.samples import D, F, case, draw
 from weft.ops.batching import same
 from weft.ops.layout import column_major
-from weft.ops.op import NOT_DIFFERENTIABLE, define
+from weft.ops.op import NOT_DIFFERENTIABLE, Out, define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
 from weft.support.errors import ShapeError, Unsupported
@@ -314,7 +314,7 @@ define(
         aten.linalg_lu_factor_ex(self, pivot=pivot) if get_infos else aten.linalg_lu_factor(self, pivot=pivot)
     ),
     more=("get_infos",),
-    out=True,
+    out=Out("any"),
     samples=draw(case(F(3, 3))),
 )
 define(

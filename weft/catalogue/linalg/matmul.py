@@ -8,7 +8,7 @@ import numpy as np
 
 from weft.catalogue.samples import F, case, draw
 from weft.ops.batching import Flags, everywhere
-from weft.ops.op import Op, define
+from weft.ops.op import Op, Out, define
 from weft.ops.packet import aten
 from weft.ops.rules import broadcast_dims, dims_text
 from weft.ops.tangents import product
@@ -242,7 +242,7 @@ def _outer(self: Any, vec2: Any) -> Any:
 for _name in ("outer", "ger"):
     define(
         f"aten::{_name}(Tensor self, Tensor vec2) -> Tensor",
-        "All products of two vectors' elements: [n], [m] -> [n, m].", decompose=_outer, out=True,
+        "All products of two vectors' elements: [n], [m] -> [n, m].", decompose=_outer, out=Out("castable"),
     )
 
 # ---- matmul: any ranks

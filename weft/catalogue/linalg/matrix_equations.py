@@ -12,7 +12,7 @@ import numpy as np
 from weft.catalogue.linalg.matmul import conjugate
 from weft.catalogue.linalg.square import _check_square as check_square
 from weft.catalogue.samples import D, F, case, draw
-from weft.ops.op import define
+from weft.ops.op import Out, define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
 from weft.support.errors import ShapeError
@@ -46,7 +46,7 @@ define(
         "(the default) and -2."
     ),
     precision="float32",
-    decompose=_cond, public=("linalg",), out=True, samples=draw(case(D(3, 3)), case(D(3, 3), "fro")),
+    decompose=_cond, public=("linalg",), out=Out("castable"), samples=draw(case(D(3, 3)), case(D(3, 3), "fro")),
     reference=lambda x, p: np.linalg.cond(x, p),
 )
 
@@ -82,13 +82,13 @@ define(
     "aten::linalg_tensorinv(Tensor self, int ind=2) -> Tensor",
     "The inverse of a tensor as a matrix of its first `ind` dims by its others.",
     precision="float32", decompose=_tensorinv,
-    public=("linalg",), out=True, samples=draw(case(F(4, 2, 2), 1)),
+    public=("linalg",), out=Out("castable"), samples=draw(case(F(4, 2, 2), 1)),
     reference=lambda x, ind: np.linalg.tensorinv(x, ind),
 )
 define(
     "aten::linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor",
     "The X with tensordot(A, X, X.ndim) == B.",
-    precision="float32", decompose=_tensorsolve, public=("linalg",), out=True,
+    precision="float32", decompose=_tensorsolve, public=("linalg",), out=Out("castable"),
     samples=draw(case(F(2, 3, 6), F(2, 3))), reference=lambda a, b, dims: np.linalg.tensorsolve(a, b, dims),
 )
 
@@ -101,7 +101,7 @@ def _cholesky_inverse(self: Any, upper: bool) -> Any:
 define(
     "aten::cholesky_inverse(Tensor self, bool upper=False) -> Tensor",
     "The inverse of L L^H (U^H U with upper), given the factor.",
-    precision="float32", decompose=_cholesky_inverse, out=True,
+    precision="float32", decompose=_cholesky_inverse, out=Out("castable"),
     samples=draw(case(D(3, 3))),
     reference=lambda x, upper: np.linalg.inv(
         np.triu(x).conj().T @ np.triu(x) if upper else np.tril(x) @ np.tril(x).conj().T

@@ -10,7 +10,7 @@ import numpy as np
 from weft.catalogue.linalg.square import _adjoint, _check_square
 from weft.catalogue.samples import F, P, case, draw
 from weft.ops.batching import same
-from weft.ops.op import define
+from weft.ops.op import Out, define
 from weft.ops.packet import aten
 from weft.ops.rules import broadcast_dims, dims_text, normalize_dim
 from weft.support.errors import DTypeError, ShapeError
@@ -36,7 +36,7 @@ define(
     "aten::kron(Tensor self, Tensor other) -> Tensor",
     "The Kronecker product: every element of self times the whole of other.",
     decompose=_kron,
-    out=True,
+    out=Out("castable"),
     samples=draw(case(F(2, 3), F(3, 2)), case(F(2), F(3, 2))),
     reference=np.kron,
 )

@@ -10,7 +10,7 @@ from weft.catalogue.linalg.singular import check_matrix
 from weft.catalogue.linalg.square import _adjoint, _check_square, _iterated
 from weft.catalogue.samples import D, F, case, draw
 from weft.ops.batching import same
-from weft.ops.op import NOT_DIFFERENTIABLE, define
+from weft.ops.op import NOT_DIFFERENTIABLE, Out, define
 from weft.ops.packet import aten
 from weft.ops.rules import broadcast_dims, same_dims
 from weft.support.errors import DTypeError, ShapeError
@@ -80,7 +80,7 @@ define(
     vjp={"self": _pinv_back},
     effect="raises",
     public=("linalg",),
-    out=True,
+    out=Out("castable"),
     samples=draw(case(F(4, 3)), case(F(2, 2, 3))),
     reference=lambda A, atol, rtol, hermitian: np.linalg.pinv(A),
 )
@@ -97,7 +97,7 @@ define(
     decompose=lambda self, atol, rtol, hermitian: aten.linalg_pinv.atol_rtol_tensor(
         self, atol=_limit(self, atol), rtol=_limit(self, rtol), hermitian=hermitian),
     public=("linalg",),
-    out=True,
+    out=Out("castable"),
 )
 define(
     "aten::linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor",
@@ -106,7 +106,7 @@ define(
         self, atol=0.0, rtol=rcond, hermitian=hermitian
     ),
     public=("linalg",),
-    out=True,
+    out=Out("castable"),
 )
 define(
     "aten::linalg_pinv.rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor",
@@ -114,7 +114,7 @@ define(
     decompose=lambda self, rcond, hermitian: aten.linalg_pinv.atol_rtol_tensor(
         self, atol=_limit(self, 0.0), rtol=rcond, hermitian=hermitian),
     public=("linalg",),
-    out=True,
+    out=Out("castable"),
     samples=draw(case(F(3, 4), np.array(1e-9))),
 )
 define(
@@ -176,7 +176,7 @@ define(
     precision="float32",
     decompose=_lstsq,
     public=("linalg",),
-    out=True,
+    out=Out("castable"),
 )
 
 
@@ -205,7 +205,7 @@ define(
     vjp=NOT_DIFFERENTIABLE,
     batch=same,
     public=("linalg",),
-    out=True,
+    out=Out("castable"),
     samples=draw(case(F(4, 3)), case(D(2, 3, 3), hermitian=True)),
     reference=lambda A, atol, rtol, hermitian: np.asarray(np.linalg.matrix_rank(A)),
 )
@@ -218,7 +218,7 @@ define(
     kernel=_rank,
     vjp=NOT_DIFFERENTIABLE,
     public=("linalg",),
-    out=True,
+    out=Out("castable"),
     samples=draw(case(F(2, 4, 3), atol=F(2)), case(F(3, 2), rtol=F())),
     reference=lambda A, atol, rtol, hermitian: _rank(A, atol, rtol, hermitian),
 )
@@ -230,7 +230,7 @@ define(
         self, atol=tol, rtol=0.0, hermitian=hermitian
     ),
     public=("linalg",),
-    out=True,
+    out=Out("castable"),
 )
 
 # ---- with a Cholesky factor
@@ -250,7 +250,7 @@ define(
     "The X with A X = B for A = L L^H (U^H U with upper), given L: B [..., n, k], L [..., n, n].",
     precision="float32",
     decompose=_cholesky_solve,
-    out=True,
+    out=Out("castable"),
     samples=draw(case(F(3, 2), D(3, 3)), case(F(2, 3), D(2, 2), True)),
     reference=lambda B, L, upper: np.linalg.solve(
         np.triu(L).T.conj() @ np.triu(L) if upper else np.tril(L) @ np.tril(L).T.conj(), B),

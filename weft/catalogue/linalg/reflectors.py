@@ -19,7 +19,7 @@ from weft.catalogue.linalg.square import _adjoint
 from weft.catalogue.samples import D, F, case, draw
 from weft.ops.batching import same
 from weft.ops.layout import column_major
-from weft.ops.op import define
+from weft.ops.op import Out, define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text, same_dims
 from weft.support.errors import DTypeError, NotForDType, ShapeError
@@ -67,7 +67,7 @@ define(
     lies=lambda self: (column_major(self.ndim), None),
     vjp=no_formula("geqrf", "self"),
     batch=same,
-    out=True,
+    out=Out("castable"),
     samples=draw(case(F(4, 3)), case(F(2, 2, 3))),
     reference=lambda A: _packed(A),
 )
@@ -166,7 +166,7 @@ for _name, _public, _names in (
         "tau [..., k] with k <= n.",
         decompose=_householder_product,
         public=_public,
-        out=True,
+        out=Out("castable"),
         samples=draw(case(F(4, 3), F(3)), case(F(2, 3, 3), F(2, 2))),
         reference=_product_oracle,
     )
@@ -276,7 +276,7 @@ define(
     "aten::cholesky(Tensor self, bool upper=False) -> Tensor",
     "linalg.cholesky, by its older name. Raises LinAlgError.",
     decompose=lambda self, upper: aten.linalg_cholesky(self, upper=upper),
-    out=True,
+    out=Out("castable"),
     samples=draw(case(D(3, 3)), case(D(2, 2, 2), True)),
     reference=lambda A, upper: np.swapaxes(np.linalg.cholesky(A), -2, -1) if upper else np.linalg.cholesky(A),
 )

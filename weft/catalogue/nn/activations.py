@@ -11,7 +11,7 @@ from weft.catalogue.families import is_one, pointwise
 from weft.catalogue.samples import F, case, draw
 from weft.catalogue.widening import widened
 from weft.ops.layout import ROW_MAJOR
-from weft.ops.op import define
+from weft.ops.op import Out, define
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise, normalize_dim
 from weft.support.errors import DTypeError, ShapeError, StateError
@@ -372,5 +372,5 @@ def _glu(self: Any, dim: int) -> Any:
 
 define(
     "aten::glu(Tensor self, int dim=-1) -> Tensor", "The first half of a dim times the sigmoid of the second half.",
-    decompose=_glu, public=_F, out=True, samples=draw(case(F(2, 4)), case(F(4, 3), 0)),
+    decompose=_glu, public=_F, out=Out("castable"), samples=draw(case(F(2, 4)), case(F(4, 3), 0)),
 )

@@ -9,7 +9,7 @@ from weft.catalogue.samples import F, case, draw
 from weft.catalogue.widening import cast, widened
 from weft.ops.batching import Flags, full_rank, whole
 from weft.ops.layout import LIKE_IMAGES, ROW_MAJOR, Follows, channels_last
-from weft.ops.op import Op, define, joint
+from weft.ops.op import Op, Out, define, joint
 from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.ops.rules import dims_text, same_dims
@@ -326,7 +326,7 @@ define(
     "nn::normalize(Tensor input, float p=2.0, int[1]? dim=1, float eps=1e-12) -> Tensor",
     "Vectors along dim divided by their p-norm, which counts as at least eps.",
     decompose=_normalize,
-    out=True,
+    out=Out("castable"),
     public=("nn.functional",),
 )
 

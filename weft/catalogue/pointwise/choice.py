@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from weft.catalogue.families import alias, pointwise
 from weft.ops.batching import unary
-from weft.ops.op import NodeBy, Op, define
+from weft.ops.op import NodeBy, Op, Out, define
 from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.ops.rules import Pointwise, broadcast_dims, check_fits, dims_text, is_real, same_dims
@@ -143,6 +144,7 @@ where = pointwise(
     keep=("condition",),
     rule=_Condition,
     inplace=False,
+    out=Out("exact"),
     number_first=True,
     vjp={
         "self": lambda g, condition: aten.where(condition, g, 0),
@@ -262,6 +264,10 @@ zero = pointwise(
 
 class _Bounds(Pointwise):
     """clamp's rule: at least one bound."""
+
+    @cached_property
+    def promotes(self) -> bool:
+        return any(a.is_tensor for a in self.schema.arguments[1:])
 
     def compute_dtype(self, args: tuple[Any, ...]) -> dt.DType:
         if all([a is None for a in args[1:]]):

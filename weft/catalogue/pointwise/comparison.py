@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.families import alias, pointwise
-from weft.ops.op import NOT_DIFFERENTIABLE, Op, define
+from weft.ops.op import NOT_DIFFERENTIABLE, Op, Out, define
 from weft.ops.rules import Pointwise, is_integral, is_real
 from weft.support.errors import DTypeError, StateError
 from weft.types import dtype as dt
@@ -198,6 +198,7 @@ logical_not = pointwise(
     "Whether each element is 0 or False.",
     scalar=lambda s, x: s.bit_not(s.cast(x, dt.bool_)),
     result="bool",
+    out=Out("castable"),
     numbers=False,
     vjp=NOT_DIFFERENTIABLE,
     reference=np.logical_not,

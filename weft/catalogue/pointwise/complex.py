@@ -104,7 +104,7 @@ complex_ = pointwise(
     scalar=lambda s, a, b: s.complex(a, b),
     rule=_Parts,
     inplace=False,
-    out=Out(is_exact=True),
+    out=Out("exact"),
     numbers=False,
     public=("weft",),
     vjp={"real": lambda g: aten.real(g), "imag": lambda g: aten.imag(g)},
@@ -118,7 +118,7 @@ polar = pointwise(
     scalar=lambda s, r, a: s.complex(s.mul(r, s.cos(a)), s.mul(r, s.sin(a))),
     rule=_Parts,
     inplace=False,
-    out=Out(is_exact=True),
+    out=Out("exact"),
     numbers=False,
     public=("weft",),
     vjp={

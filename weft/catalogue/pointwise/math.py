@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.families import Vjp, alias, conjugate, dtype_of, pointwise
-from weft.ops.op import NodeBy, Op
+from weft.ops.op import NodeBy, Op, Out
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise, is_real
 from weft.support.errors import DTypeError
@@ -246,6 +246,7 @@ float_power = pointwise(
     node=NodeBy("exponent", "PowBackward0.float_power", "PowBackward1.float_power"),
     scalar=lambda s, x, e: s.pow(x, e),
     compute=lambda d: dt.complex128 if d.is_complex else dt.float64,
+    out=Out("exact"),
     number_first=True,
     vjp={
         "self": lambda g, self, exponent: _power_base_gradient(g, _widened(self, g), _widened(exponent, g)),

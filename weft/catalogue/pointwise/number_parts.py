@@ -9,7 +9,7 @@ import numpy as np
 from weft.catalogue.samples import F, I, case, draw
 from weft.ops.batching import unary
 from weft.ops.compute import type_of
-from weft.ops.op import NOT_DIFFERENTIABLE, define
+from weft.ops.op import NOT_DIFFERENTIABLE, Out, define
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise
 from weft.ops.schema import parse_schema
@@ -92,7 +92,7 @@ define(
     "self * 2**other.",
     decompose=_ldexp,
     inplace=True,
-    out=True,
+    out=Out("castable"),
     samples=draw(case(F(3, 4), F(4))),
     reference=lambda x, n: x * 2.0**n,
 )

@@ -16,7 +16,7 @@ from weft.catalogue.random.factories import (
     uniform_values,
     whole_like,
 )
-from weft.ops.op import define
+from weft.ops.op import Out, define
 from weft.ops.packet import aten
 from weft.support.errors import NotForDType, StateError
 from weft.types import dtype as dt
@@ -77,7 +77,7 @@ define(
     type=_bernoulli_type,
     decompose=lambda self, generator: _bernoulli(self, _probabilities(self), generator),
     effect="random",
-    out=True,
+    out=Out("any"),
 )
 define(
     "aten::bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor",

@@ -169,7 +169,7 @@ def _with_position(name: str, words: str, all_of: Op, position: Op, of_two: str,
         f"The {words} of two, element by element ({of_two}).",
         type=lambda self, other: getattr(aten, of_two).overloads[0].type(self, other),
         decompose=lambda self, other: getattr(aten, of_two)(self, other),
-        out=True,
+        out=Out("castable"),
         reference=getattr(np, of_two),
     )
     define(
@@ -204,6 +204,6 @@ aminmax = define(
     "The least and the greatest element over `dim` (all dims when None).",
     type=_aminmax_type,
     decompose=lambda self, dim, keepdim: (aten.amin(self, dim, keepdim), aten.amax(self, dim, keepdim)),
-    out=Out(is_exact=True),
+    out=True,
     reference=lambda x, dim, keepdim: tuple(f(x, axis=numpy_axes(x, dim), keepdims=keepdim) for f in (np.min, np.max)),
 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.catalogue.families import conjugate
 from weft.ops.batching import along, shifted
-from weft.ops.op import define
+from weft.ops.op import Out, define
 from weft.ops.packet import aten
 from weft.ops.route import call
 from weft.ops.rules import normalize_dim, same_dims
@@ -73,7 +73,7 @@ cumsum = define(
     vjp={"self": lambda g, dim: aten._cumsum_from_end(g, dim)},
     batch=along("dim"), jvp=linear, padding=0,
     inplace=True,
-    out=True,
+    out=Out("computed"),
     reference=lambda x, dim, dtype: np.cumsum(x, dim) if x.ndim else x,
 )
 
@@ -112,7 +112,7 @@ cumprod = define(
     vjp={"self": _cumprod_gradient},
     batch=along("dim"), padding=1,
     inplace=True,
-    out=True,
+    out=Out("computed"),
     reference=lambda x, dim, dtype: np.cumprod(x, dim) if x.ndim else x,
 )
 

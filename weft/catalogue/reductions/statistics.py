@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.catalogue.reductions.sums import Axes, numpy_axes, reduced_count, reduced_type, with_reduced
 from weft.ops.batching import over
-from weft.ops.op import Op, define
+from weft.ops.op import Op, Out, define
 from weft.ops.packet import aten
 from weft.support.errors import DTypeError
 from weft.types import dims as dm
@@ -101,7 +101,7 @@ def _spread(
         decompose=rule,
         vjp={"self": gradient},
         batch=over("dim"),
-        out=True,
+        out=Out("castable"),
         reference=_numpy_spread(reference),
     )
     packet = f"{name}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.catalogue.families import conjugate
 from weft.ops.batching import over
-from weft.ops.op import NOT_DIFFERENTIABLE, NodeBy, Op, Reduce, define
+from weft.ops.op import NOT_DIFFERENTIABLE, NodeBy, Op, Out, Reduce, define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dims, reduced_dims
 from weft.ops.tangents import linear
@@ -67,7 +67,7 @@ sum_ = define(
     reduce=Reduce("sum"),
     vjp={"self": lambda g, self_dims, dim, keepdim: aten.expand(with_reduced(g, self_dims, dim, keepdim), self_dims)},
     jvp=linear,
-    out=True,
+    out=Out("computed"),
     reference=lambda x, dim, keepdim, dtype: np.sum(
         x, axis=numpy_axes(x, dim), keepdims=keepdim, dtype=None if dtype is None else dtype.numpy),
 )
@@ -82,7 +82,7 @@ nansum = define(
     vjp={"self": lambda g, self, dim, keepdim: aten.where(
         aten.isnan(self), 0, aten.expand(with_reduced(g, self.dims, dim, keepdim), self.dims)
     )},
-    out=True,
+    out=Out("computed"),
     reference=lambda x, dim, keepdim, dtype: np.nansum(x, axis=numpy_axes(x, dim), keepdims=keepdim),
 )
 
@@ -114,7 +114,7 @@ mean = define(
     vjp={"self": lambda g, self_dims, dim, keepdim: aten.div(
         aten.expand(with_reduced(g, self_dims, dim, keepdim), self_dims), reduced_count(self_dims, dim))},
     batch=over("dim"), jvp=linear,
-    out=True,
+    out=Out("castable"),
     reference=lambda x, dim, keepdim, dtype: np.mean(x, axis=numpy_axes(x, dim), keepdims=keepdim),
 )
 
@@ -124,7 +124,7 @@ nanmean = define(
     type=_mean_type,
     decompose=lambda self, dim, keepdim, dtype: aten.nansum(self, dim, keepdim, dtype=dtype) / aten.sum(
         aten.logical_not(aten.isnan(self)), dim, keepdim),
-    out=True,
+    out=Out("castable"),
     reference=lambda x, dim, keepdim, dtype: np.nanmean(x, axis=numpy_axes(x, dim), keepdims=keepdim),
 )
 
@@ -162,7 +162,7 @@ prod = define(
     type=_prod_type,
     reduce=Reduce("prod"),
     vjp={"self": _prod_gradient},
-    out=True,
+    out=Out("computed"),
     reference=lambda x, dim, keepdim, dtype: np.prod(x, axis=numpy_axes(x, dim), keepdims=keepdim),
 )
 
@@ -189,7 +189,7 @@ def _question(name: str, words: str, reference: Callable[..., Any]) -> Op:
         type=_answer_type(name),
         reduce=Reduce(name, empty_is_none=True),
         vjp=NOT_DIFFERENTIABLE,
-        out=True,
+        out=Out(also=(dt.uint8,)),
         number_first=True,
         numbers_alone=True,
         reference=lambda x, dim, keepdim: reference(
@@ -239,6 +239,6 @@ logsumexp = define(
     decompose=_logsumexp,
     vjp={"self": _logsumexp_gradient},
     batch=over("dim"), padding="lowest",
-    out=True,
+    out=Out("castable"),
     reference=lambda x, dim, keepdim: np.log(np.sum(np.exp(x), axis=numpy_axes(x, dim), keepdims=keepdim)),
 )

@@ -136,7 +136,7 @@ cat = define(
     batch=_cat_batch, jvp=linear,
     lies=Follows(lambda tensors, dim: (_joined_order(tensors),)),
     public=("weft",),
-    out=Out(is_apart=True),
+    out=Out("castable", is_apart=True),
     samples=draw(case((F(2, 3), F(4, 3)), 0), case((F(2, 3), F(2, 1), F(2, 2)), -1)),
     reference=lambda tensors, dim: np.concatenate(tensors, dim),
 )
@@ -144,7 +144,7 @@ cat = define(
 for _name in ("concat", "concatenate"):
     define(
         f"aten::{_name}(Tensor[] tensors, int dim=0) -> Tensor", "The same as cat.",
-        decompose=lambda tensors, dim: aten.cat(tensors, dim), public=("weft",), out=Out(is_apart=True),
+        decompose=lambda tensors, dim: aten.cat(tensors, dim), public=("weft",), out=Out("castable", is_apart=True),
     )
 
 
@@ -185,7 +185,7 @@ stack = define(
     batch=_stack_batch, jvp=linear,
     lies=Follows(lambda tensors, dim: (_stacked_order(tensors, dim),)),
     public=("weft",),
-    out=Out(is_apart=True),
+    out=Out("castable", is_apart=True),
     samples=draw(case((F(2, 3), F(2, 3)), 0), case((F(2, 3), F(2, 3)), -1)),
     reference=lambda tensors, dim: np.stack(tensors, dim),
 )
@@ -215,14 +215,15 @@ def _joined(name: str, tensors: Sequence[Any], ndim: int, dim: int) -> Any:
 
 define(
     "aten::hstack(Tensor[] tensors) -> Tensor", "Tensors joined along dim 1 (dim 0 for vectors).", decompose=_hstack,
-    public=("weft",), out=Out(is_apart=True),
+    public=("weft",), out=Out("castable", is_apart=True),
 )
 define("aten::vstack(Tensor[] tensors) -> Tensor", "Tensors joined as rows, along dim 0.",
-       decompose=lambda tensors: _joined("vstack", tensors, 2, 0), public=("weft",), out=Out(is_apart=True))
+       decompose=lambda tensors: _joined("vstack", tensors, 2, 0), public=("weft",), out=Out("castable", is_apart=True))
 define("aten::row_stack(Tensor[] tensors) -> Tensor", "Another name of `vstack`.",
-       decompose=lambda tensors: _joined("row_stack", tensors, 2, 0), public=("weft",), out=Out(is_apart=True))
+       decompose=lambda tensors: _joined("row_stack", tensors, 2, 0), public=("weft",),
+       out=Out("castable", is_apart=True))
 define("aten::dstack(Tensor[] tensors) -> Tensor", "Tensors joined along dim 2.",
-       decompose=lambda tensors: _joined("dstack", tensors, 3, 2), public=("weft",), out=Out(is_apart=True))
+       decompose=lambda tensors: _joined("dstack", tensors, 3, 2), public=("weft",), out=Out("castable", is_apart=True))
 
 for _ndim in (1, 2, 3):
     define(
@@ -264,7 +265,7 @@ def _block_diag(tensors: Sequence[Any]) -> Any:
 
 
 define("aten::column_stack(Tensor[] tensors) -> Tensor", "Tensors joined as columns, along dim 1; vectors are columns.",
-       decompose=_column_stack, public=("weft",), out=Out(is_apart=True))
+       decompose=_column_stack, public=("weft",), out=Out("castable", is_apart=True))
 define(
     "aten::block_diag(Tensor[] tensors) -> Tensor",
     "Matrices along the diagonal of one matrix, zeros elsewhere; vectors are rows.", decompose=_block_diag,

@@ -12,7 +12,7 @@ from weft.catalogue.samples import F, case, draw
 from weft.ops.batching import along
 from weft.ops.geometry import Geometry
 from weft.ops.layout import innermost
-from weft.ops.op import define
+from weft.ops.op import Out, define
 from weft.ops.packet import aten
 from weft.ops.rules import normalize_dim
 from weft.ops.tangents import linear
@@ -114,7 +114,7 @@ define(
     vjp={"self": _rfft_back},
     batch=along("dim"), jvp=linear,
     public=("fft",),
-    out=True,
+    out=Out("castable"),
     samples=draw(case(F(3, 6)), case(F(5), 7, 0, "ortho")),
     reference=lambda *args: np.fft.rfft(*args),
 )
@@ -155,7 +155,7 @@ define(
     vjp={"self": _irfft_back},
     batch=along("dim"), jvp=linear,
     public=("fft",),
-    out=True,
+    out=Out("castable"),
 )
 
 # ---- complex signals
@@ -190,7 +190,7 @@ def _define_fft(name: str, words: str, inverse: bool) -> None:
         )},
         batch=along("dim"),
         public=("fft",),
-        out=True,
+        out=Out("castable"),
         samples=draw(case(F(3, 6)), case(F(5), 7, 0, "ortho"), case(F(2, 5), 3, -1, "forward")),
         reference=lambda x, n, dim, norm: (np.fft.ifft if inverse else np.fft.fft)(x, n, dim, norm),
     )
@@ -213,7 +213,7 @@ def _define_fft(name: str, words: str, inverse: bool) -> None:
             precision="float32",
             decompose=over_dims,
             public=("fft",),
-            out=True,
+            out=Out("castable"),
             samples=draw(case(F(2, 3, 4)), case(F(3, 4), (2, 5), (0, 1), "ortho")),
             reference=lambda x, s, dim, norm, base=base: getattr(np.fft, base.removeprefix("fft_"))(x, s, dim, norm),
         )

@@ -12,7 +12,7 @@ import numpy as np
 from weft.catalogue.creation.factories import OPTIONS, or_default
 from weft.catalogue.samples import F, case, draw
 from weft.catalogue.signal.fft import places_of
-from weft.ops.op import NOT_DIFFERENTIABLE, define
+from weft.ops.op import NOT_DIFFERENTIABLE, Out, define
 from weft.ops.packet import aten
 from weft.support.errors import DTypeError, ShapeError
 from weft.types import dims as dm
@@ -67,7 +67,7 @@ for _base, _over, _words in (("rfft", _rfft_over, "Fourier transform of a real s
             precision="float32",
             decompose=_over,
             public=("fft",),
-            out=True,
+            out=Out("castable"),
             samples=draw(case(F(2, 3, 4)), case(F(3, 4), (2, 6), (0, 1), "ortho")),
             reference=lambda x, s, dim, norm, name=_base + _suffix: getattr(np.fft, name)(x, s, dim, norm),
         )
@@ -85,7 +85,7 @@ define(
     precision="float32",
     decompose=lambda self, n, dim, norm: aten.fft_irfft(aten.conj(self), n, dim, _SWAPPED[norm]),
     public=("fft",),
-    out=True,
+    out=Out("castable"),
     samples=draw(case(F(3, 4)), case(F(3), 6, 0, "ortho")),
     reference=lambda x, n, dim, norm: np.fft.hfft(x, n, dim, norm),
 )
@@ -139,7 +139,7 @@ for _base, _over, _forward, _words in (
             precision="float32",
             decompose=_over,
             public=("fft",),
-            out=True,
+            out=Out("castable"),
             samples=draw(case(F(2, 3, 4)), case(F(3, 4), (2, 6), (0, 1), "ortho")),
             reference=lambda x, s, dim, norm, forward=_forward: _hermitian_oracle(x, s, dim, norm, forward),
         )

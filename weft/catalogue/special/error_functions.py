@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.families import conjugate, dtype_of, no_formula, pointwise
-from weft.ops.op import define
+from weft.ops.op import Out, define
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise
 from weft.ops.schema import parse_schema
@@ -233,6 +233,7 @@ heaviside = pointwise(
         s.eq(x, s.const(0, s.dtype(x))), v,
         s.where(s.gt(x, s.const(0, s.dtype(x))), s.const(1, s.dtype(x)), s.const(0, s.dtype(x)))),
     rule=_SameDtype,
+    out=Out("exact"),
     numbers=False,
     vjp=no_formula("heaviside", "self", "values"),
     reference=np.heaviside,

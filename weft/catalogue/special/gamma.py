@@ -15,7 +15,7 @@ import numpy as np
 from weft.catalogue.families import pointwise
 from weft.catalogue.samples import Case, P, case, draw
 from weft.catalogue.special.gamma_zeros import lgamma_beside_zeros
-from weft.ops.op import define
+from weft.ops.op import Out, define
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise
 from weft.ops.schema import parse_schema
@@ -261,5 +261,5 @@ define(
     "The logarithm of the multivariate gamma function of dimension p.",
     decompose=_mvlgamma,
     inplace=True,
-    out=True,
+    out=Out("castable"),
 )

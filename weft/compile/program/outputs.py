@@ -190,9 +190,9 @@ class Outputs:
                 tensors[i].retain_grad()
 
     def _mark(self, tensors: list[Any]) -> None:
-        """Results of a call in inference mode are inference tensors."""
+        """What a call in inference mode makes is an inference tensor; a view is what its base is."""
         for tensor, (kind, _) in zip(tensors, self.returns, strict=True):
-            if type(kind) in (ReturnFresh, ReturnView) and isinstance(tensor, Tensor):
+            if type(kind) is ReturnFresh and isinstance(tensor, Tensor):
                 tensor.storage().is_inference = True
 
     def _bare(self, tensors: list[Any], symbols: Symbols) -> list[tuple[Tensor, ViewOf]]:

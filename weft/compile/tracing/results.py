@@ -87,7 +87,7 @@ def note_returns(outcome: Outcome, result: Any) -> None:
             returns[i] = ReturnView(root, path, False, creation), returns[i][1]
         else:
             is_recorded = creation not in ("no_grad", "inference")
-            is_earlier = is_recorded and base.requires_grad and not leaf.requires_grad
+            is_earlier = creation == "inference" or (is_recorded and base.requires_grad and not leaf.requires_grad)
             view = ReturnView(root, path, is_recorded, earlier=creation if is_earlier else None)
             returns[i], carriers[i] = (view, returns[i][1]), None
     tensors = [*leaves, *carriers[len(leaves) :]]

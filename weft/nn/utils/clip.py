@@ -50,14 +50,17 @@ def get_total_norm(
     return total
 
 
+_total_norm = no_grad()(get_total_norm)
+
+
+@no_grad()
 def clip_grads_with_norm_(
     parameters: Parameters, max_norm: Any, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
     """Scale the gradients in place as if their total norm were `total_norm`, so that it is at most max_norm."""
-    with no_grad():
-        coefficient = aten.clamp(max_norm / (total_norm + 1e-6), max=1.0)
-        for g in _with_grads(parameters):
-            g.detach().mul_(coefficient)
+    coefficient = aten.clamp(max_norm / (total_norm + 1e-6), max=1.0)
+    for g in _with_grads(parameters):
+        g.detach().mul_(coefficient)
 
 
 def clip_grad_norm_(
@@ -66,14 +69,13 @@ def clip_grad_norm_(
 ) -> Tensor:
     """Scale the gradients in place so that their total norm is at most max_norm. Returns the norm before."""
     listed = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    with no_grad():
-        total = get_total_norm(_with_grads(listed), norm_type, error_if_nonfinite)
+    total = _total_norm(_with_grads(listed), norm_type, error_if_nonfinite)
     clip_grads_with_norm_(listed, max_norm, total)
     return total
 
 
+@no_grad()
 def clip_grad_value_(parameters: Parameters, clip_value: float, foreach: bool | None = None) -> None:
     """Clamp each gradient's elements to [-clip_value, clip_value] in place."""
-    with no_grad():
-        for g in _with_grads(parameters):
-            g.detach().clamp_(-clip_value, clip_value)
+    for g in _with_grads(parameters):
+        g.detach().clamp_(-clip_value, clip_value)
