@@ -346,7 +346,7 @@ class Tensor(Questions, Conversions):
             copied: Tensor = memo[id(self)]
             return copied
         capture = modes.capture
-        is_recorded = capture is not None and type(self._data) is ndarray  # the copy is of what it holds at each call
+        is_recorded = capture is not None and payload_of(self).has_bytes  # the copy is of what it holds at each call
         with _NoGrad():
             out: Tensor = object.__new__(type(self))
             payload = capture.outside.payload_of(self) if is_recorded else payload_of(self)  # type: ignore[union-attr]

@@ -85,9 +85,9 @@ def gradient_effects(outcome: Outcome) -> list[GradEffect]:
         if is_dense(current):
             effects.append(GradEffect(slot, real, outcome.earlier_gradient(current) or current, None, leaf))
             continue
-        given = next((i for i, stand_in in enumerate(outcome.stand_ins) if stand_in is current), None)
-        if given is not None and not current.requires_grad:
-            effects.append(GradEffect(slot, real, ReturnArgument(given, None), None, leaf))
+        argument = next((i for i, stand_in in enumerate(outcome.stand_ins) if stand_in is current), None)
+        if argument is not None and not current.requires_grad:
+            effects.append(GradEffect(slot, real, ReturnArgument(argument, None), None, leaf))
             continue
         if unfinished(capture, [current]):
             raise ArgumentChange(

@@ -191,9 +191,9 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
             outcome.capture.python_state.settle_taken()
             numbers: dict[Any, int] = {}
             # (what was put together for the call stands for the caller's, also where its parts are the caller's own)
-            put_together = {id(wrapper) for wrapper in memo.wrappers}
+            assembled = {id(wrapper) for wrapper in memo.wrappers}
             before = Before(
-                arguments, held, lambda value: id(value) not in put_together and seen.is_older(value), objects
+                arguments, held, lambda value: id(value) not in assembled and seen.is_older(value), objects
             )
             returned = with_older(result, before, numbers)
             _take_guards(recording, outcome, seen, bound, [c for c, _ in arguments] + [c for _, c, _ in held])
