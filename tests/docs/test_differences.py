@@ -527,6 +527,13 @@ def test_arguments_with_refused_histories() -> None:
     assert weft.compile(step)(weft.ones(3), part.detach()).tolist() == [2.0] * 3
 
 
+def test_types_of_lazy_sizes() -> None:
+    x = weft.tensor([1.0, -1.0, 2.0], device="lazy")
+    n = x[x > 0].shape[0]
+    assert isinstance(n, int) and type(n) is not int and type(int(n)) is int and n == 2
+    assert weft.compile(lambda x: weft.ones(1) * (type(x[x > 0].shape[0]) is int))(weft.ones(3)).item() == 1
+
+
 def test_no_jvp_rules(rng: RNG) -> None:
     class Cube(weft.autograd.Function):
         @staticmethod

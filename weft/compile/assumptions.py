@@ -100,8 +100,8 @@ class Assumptions:
     def refined(self, refuted: Restart, apart: frozenset[Any]) -> Assumptions:
         """What a recording that had to begin again has shown. apart: the arguments that it took as memory of their own,
         though they share memory."""
-        if refuted.lifted is not None:
-            return replace(self, symbolic_codes=(*self.symbolic_codes, refuted.lifted))
+        if refuted.lifted:
+            return replace(self, symbolic_codes=(*self.symbolic_codes, *refuted.lifted))
         return replace(
             self.lifting(refuted.lift), static=self.static | (refuted.static - apart),
             as_one=self.as_one | (refuted.static & apart), identical=self.identical | refuted.identical,

@@ -396,7 +396,7 @@ class CompiledFunction(FunctionWrapper):
             try:
                 return trace.trace_program(recording, self, leaves, spec, backend)
             except Restart as refuted:
-                tries += refuted.lifted is None
+                tries += not refuted.lifted
                 self.assumptions = self.assumptions.refined(refuted, recording.apart)
             except Exception as error:
                 hook = hook_at_fault(error, recording.hooks) if self.calls_hooks else None

@@ -102,6 +102,7 @@ class _Walk:
             plan.names |= inner.names
             plan.operators |= inner.operators
             plan.everything = plan.everything or inner.everything
+            plan.asks_type |= inner.asks_type
         plan.bound = tuple(name for kind, name in plan.roots if kind in ("local", "cell"))
         stores: set[str] = set(plan.loose_stores)
         passed: set[str] = set()
@@ -313,6 +314,7 @@ class _Walk:
         if callee is self.plan.roots.get(("global", "globals"), self) and not arguments:
             return self.root("scope", "globals()")
         if callee is self.plan.roots.get(("global", "type"), self) and len(arguments) == 1:
+            self.plan.asks_type |= arguments[0] is None or arguments[0] is not self.plan.roots.get(("local", "self"))
             return self.read_step(arguments[0], "__class__")
         if isinstance(callee, Link) and callee.name in _SETTERS:
             self.set_by_name(arguments)

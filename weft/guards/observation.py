@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from functools import partial
+from types import CodeType
 from typing import Any
 
 from weft.guards.asides import StepAside
@@ -22,6 +23,7 @@ from weft.guards.reads import Reads
 from weft.guards.slots import AttributeSlot, Key, Slot, WeakAttributeSlot, instance_dict
 from weft.guards.snapshots import BufferContent, Drawn, OpaqueContent, position
 from weft.guards.values import MISSING, same
+from weft.guards.visit import Visitor
 from weft.guards.watching import unwatched
 from weft.guards.writes import Write, drop_fresh, writes_of
 from weft.support.interrupts import to_the_end
@@ -38,8 +40,10 @@ class Observation:
     is_older(x): whether an object existed before the call, for certain.
     """
 
-    def __init__(self, reads: Reads, writes: list[Write], epoch_source: Callable[[], int] | None) -> None:
-        self._reads = reads
+    def __init__(
+        self, reads: Reads, visitor: Visitor, writes: list[Write], epoch_source: Callable[[], int] | None
+    ) -> None:
+        self._reads, self._visitor = reads, visitor
         self.writes = writes
         self.guards = GuardSet(_guards(reads, {w.target.key for w in writes}), epoch_source)
 
@@ -71,6 +75,11 @@ class Observation:
     def asks_id(self) -> bool:
         """Whether code that ran calls id() or hash()."""
         return self._reads.asks_id
+
+    @property
+    def codes_asking_types(self) -> list[CodeType]:
+        """The user's code that ran and asks for the type of anything but `self`."""
+        return [plan.code for plan in self._visitor.codes.values() if plan.asks_type]
 
     def may_call(self, methods: Iterable[str]) -> bool:
         """Whether code that ran names one of these methods or properties of tensors."""
@@ -191,7 +200,8 @@ def observe(
         drop_fresh(watcher.reads, result, watcher.kinds)
         writes = writes_of(watcher.reads, watcher.visitor, watcher.kinds)
         end()
-        observation = Observation(watcher.reads, writes, epoch_source)  # (within: an interrupt may come here too)
+        # (within: an interrupt may come here too)
+        observation = Observation(watcher.reads, watcher.visitor, writes, epoch_source)
     except BaseException:
         to_the_end(lambda: _rollback(watcher.reads))
         end()

@@ -56,6 +56,7 @@ class Plan:
     everything: int = 0
     asks_identity: bool = False
     asks_id: bool = False
+    asks_type: bool = False  # of something else than `self`
     mutations: list[int] = field(default_factory=list)
     # of the standard library: what it reads of its arguments counts, what it writes is its own
     is_library: bool = False

@@ -19,7 +19,7 @@ from weft.guards.kinds import BORING, CONTAINERS, Kind, is_changeable
 from weft.guards.origin import INTERNAL
 from weft.guards.plan import Link, Plan
 from weft.guards.reads import Reads
-from weft.guards.rewrite import functions_running, original
+from weft.guards.rewrite import functions_running, note_functions, original
 from weft.guards.slots import CellSlot, GlobalSlot, ItemSlot, adds_when_read, class_lookup, instance_dict
 from weft.guards.values import MISSING, key_text
 from weft.support.locations import Location
@@ -47,6 +47,8 @@ class Visitor:
         if not plan.is_library:
             if id(plan.code) not in self.codes:
                 self.of_leaf_classes(plan)
+                if plan.asks_type:  # perhaps of a symbol: then other code runs in its place
+                    note_functions(frame)
             self.codes[id(plan.code)] = plan
             self.nested.update(map(id, plan.nested))
             self.resolve(plan, values)

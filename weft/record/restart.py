@@ -22,7 +22,7 @@ class Restart(Exception):
 
     def __init__(
         self, lift: dict[SlotKey, Slot] | None = None, static: set[Any] | None = None,
-        identical: set[SlotKey] | None = None, knows_gradients: bool = False, lifted: CodeType | None = None,
+        identical: set[SlotKey] | None = None, knows_gradients: bool = False, lifted: tuple[CodeType, ...] = (),
         same_containers: bool = False, unrolled: bool = False, counted: bool = False,
         loops: tuple[str, ...] = (),
     ) -> None:

@@ -186,7 +186,11 @@ class Program:
         try:
             return self._frames.pop()  # atomic: no two threads get the same one
         except IndexError:
+            pass
+        try:
             return Frame(self.layout, self._constants, self._pool)
+        except OverflowError as problem:  # a size that is no number of 64 bits
+            raise too_large("a compiled program", problem) or problem from None
 
     def _give_back(self, frame: Frame) -> None:
         if len(self._frames) < limits.FRAMES_OF_A_PROGRAM:

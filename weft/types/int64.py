@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.types import dims
-from weft.types.dims import Atom, Dim
+from weft.types.dims import Atom, Dim, Expr
 from weft.types.shape_env import ShapeEnv
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
@@ -16,6 +16,17 @@ def fits(d: Dim, env: ShapeEnv) -> bool:
     if isinstance(d, int):
         return LEAST <= d <= MOST
     return (_reach(d) <= MOST and _are_small(d, env)) or not (env.less(MOST, d) or env.less(d, LEAST))
+
+
+def is_count(d: Expr) -> bool:
+    """Whether a dim is made of sizes alone, with small numbers: what counts elements has less than 64 bits."""
+    return all([abs(coef) < _SMALL and all(map(_is_count, mono)) for mono, coef in d.terms])
+
+
+def _is_count(atom: Atom) -> bool:
+    if atom.kind == "symbol":
+        return atom.key[0] in "su"
+    return all([is_count(a) if isinstance(a, Expr) else abs(a) < _SMALL for a in atom.args])  # type: ignore[arg-type]
 
 
 def _are_small(d: Dim, env: ShapeEnv) -> bool:

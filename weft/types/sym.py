@@ -348,14 +348,9 @@ def fits(value: int | SymInt) -> bool:
 
 
 def _is_held(value: Expr, env: ShapeEnv) -> bool:
-    """Whether machine code, whose integers have 64 bits, can compute what Python does: of sizes it always can, integers
-    of the caller's may be any."""
-    if all([name[0] in "su" for name in value.symbols()]):
-        return True
-    try:
-        return int64.fits(value, env)
-    except UnknownSize:
-        return True
+    """Whether machine code, whose integers have 64 bits, can compute what Python does. Raises UnknownSize where that
+    hangs on a size that only the run knows."""
+    return int64.is_count(value) or int64.fits(value, env)
 
 
 def is_int_like(value: object) -> bool:

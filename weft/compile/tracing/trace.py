@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from operator import is_
+from types import FunctionType
 from typing import Any
 
 from weft import guards
@@ -52,6 +53,7 @@ from weft.compile.tracing.returned_containers import Before, containers_in, with
 from weft.compile.tracing.sharing import restart_for_sharing, tensors_in
 from weft.compile.tracing.stand_ins import stand_ins_of
 from weft.guards import switches
+from weft.guards.rewrite import original
 from weft.ops.overrides import override_classes
 from weft.programs.argument_histories import changed_histories
 from weft.programs.arguments import TensorFacts, with_given
@@ -195,6 +197,7 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
             before = Before(
                 arguments, held, lambda value: id(value) not in assembled and seen.is_older(value), objects
             )
+            _restart_for_types(recording, seen)
             returned = with_older(result, before, numbers)
             _take_guards(recording, outcome, seen, bound, [c for c, _ in arguments] + [c for _, c, _ in held])
             outcome.capture.outside.refuse_assigned([write.target.holder for write in seen.writes])
@@ -223,6 +226,18 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
         at = next((i for i, leaf in enumerate(outcome.leaves) if leaf is tensor), None)
         if at is not None and type(outcome.facts[at]) is TensorFacts:
             outcome.facts[at] = replace(outcome.facts[at], is_unheard=True)
+
+
+def _restart_for_types(recording: Recording, seen: guards.Observation) -> None:
+    """Raises Restart for code that asks for types, which of a symbol are those of the number that it stands for."""
+    root = getattr(recording.function, "__func__", recording.function)
+    known_codes = {id(code) for code in recording.assumptions.symbolic_codes}
+    if type(root) is FunctionType:
+        known_codes.add(id(original(root.__code__)))
+    codes = [original(code) for code in seen.codes_asking_types]
+    others = tuple([code for code in codes if id(code) not in known_codes])
+    if others:
+        raise Restart(lifted=others)
 
 
 def _refuse_kept_stand_ins(outcome: Outcome) -> None:

@@ -260,7 +260,7 @@ class LiftedNumbers:
         if len(self.lifted_codes) < _MOST_CODES:
             code = code_that_loads(frame, substitutes, self.lifted_codes)
             if code is not None:
-                self.restart(Restart(lifted=code))
+                self.restart(Restart(lifted=(code,)))
 
     def restart(self, restart: Restart) -> NoReturn:
         """Raises a Restart, once more at the end where the user's code catches it."""

@@ -1,5 +1,6 @@
 """Python's math module on lifted numbers: while a function is captured, `math.cos(self.n / total)` is recorded instead
-of answered once and for all. And `len` of a tensor, which Python's own makes a plain integer of.
+of answered once and for all. And `len` of a tensor, which Python's own makes a plain integer of, and `type` of a
+number.
 
 The code that is captured loads these functions in place of Python's (guards/rewrite.py); math and builtins stay what
 they are. It begins with the function itself; other code is known by a symbol that C code asks for a plain number
@@ -24,6 +25,7 @@ from weft.types.numbers import EXTREMA, MATH, NumberMethods, NumberOperation
 Function = Callable[..., Any]
 _PYTHONS_LEN: Final = len
 _PYTHONS_INT: Final = int
+_PYTHONS_TYPE: Final = type
 _PYTHONS_FLOAT: Final = float
 
 
@@ -73,6 +75,12 @@ def _float(*args: Any) -> Any:
     return _PYTHONS_FLOAT(*args) if lifted is None else lifted.as_float()
 
 
+def _type(*args: Any, **options: Any) -> Any:
+    """Of a symbol the type of the number that it stands for."""
+    is_number = len(args) == 1 and not options and isinstance(args[0], NumberMethods)
+    return args[0].__class__ if is_number else _PYTHONS_TYPE(*args, **options)
+
+
 def _len(x: Any) -> Any:
     # (of a transform's tensor too, which has its size from one that is symbolic)
     is_symbolic = type(x) is Tensor or hasattr(x, "__weft_control__")
@@ -89,7 +97,7 @@ class _Math:
 
 _OURS: Final[dict[str, Function]] = {name: _recorded(operation) for name, operation in MATH.items()}
 _EXTREMA: Final = {id(max): _extreme(EXTREMA["max"]), id(min): _extreme(EXTREMA["min"])}
-_CONVERSIONS: Final = {id(_PYTHONS_INT): _int, id(_PYTHONS_FLOAT): _float}
+_CONVERSIONS: Final = {id(_PYTHONS_INT): _int, id(_PYTHONS_FLOAT): _float, id(_PYTHONS_TYPE): _type}
 LENGTHS: Final = Substitutes({id(_PYTHONS_LEN): _len})
 QUESTIONS: Final = Substitutes(_EXTREMA)
 _COUNTED: Final[tuple[Function, ...]] = (counted_range, counted_zip, counted_enumerate)
@@ -106,7 +114,7 @@ LIFTED_IN_WEFT: Final = Substitutes({**LENGTHS.values, **FUNCTIONS.values}, FUNC
 # their frames stand between the user's code and what Python's own call of it
 CODES: Final = frozenset(
     [f.__code__ for f in (
-        _len, _int, _float, *_COUNTED, *_EXTREMA.values(), *_OURS.values(),
+        _len, _int, _float, _type, *_COUNTED, *_EXTREMA.values(), *_OURS.values(),
     )]
 )
 
