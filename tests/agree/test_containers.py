@@ -24,23 +24,28 @@ SIZES = (2, 3, 3, 5)
 def agree(program: Keeping, rng: np.random.Generator, of: str = "", **options: Any) -> int:
     """Compare four calls. How many were refused: those leave everything as it was, and are made in eager mode.
     of: how the object is given: "argument", another one at each call; "instance", of a class whose method is compiled,
-    another one at most calls, none of which is left at the end; else a method of the one object is compiled."""
+    another one at most calls, none of which is left at the end; else a method of the one object is compiled ("within":
+    and called by another compiled function)."""
     (eager, mine), (object_, theirs) = program.make(), program.make()
-    if of:
+    is_one = of in ("", "within")
+    if not is_one:
         called = weft.compile(type(object_).step, backend="interpret", **options)
         step: Any = lambda *args: called(object_, *args)  # noqa: E731
     else:
         step = weft.compile(object_.step, backend="interpret", **options)
+    if of == "within":
+        inner = step
+        step = weft.compile(lambda *args: inner(*args), backend="interpret", **options)
     if of == "instance":
         theirs["plain"], type(object_).step = type(object_).step, called
         step = lambda *args: object_.step(*args)  # noqa: E731
     refused, pairs = 0, [(eager, object_)]
     for call, size in enumerate(SIZES * 2 if of == "instance" else SIZES):
-        if of == "argument" or (of and rng.random() < 0.5):
+        if of == "argument" or (not is_one and rng.random() < 0.5):
             holds_others = bool(rng.random() < 0.5)
             eager, object_ = (_another(each, {} if holds_others else None) for each in (eager, object_))
             pairs.append((eager, object_))
-        elif of:
+        elif not is_one:
             eager, object_ = pairs[rng.integers(len(pairs))]
         values, flag = rng.uniform(-1, 1, (size, 3)).astype(np.float32), bool(rng.random() < 0.7)
         if call in (1, 3):
@@ -68,7 +73,7 @@ def agree(program: Keeping, rng: np.random.Generator, of: str = "", **options: A
         if program.wants_grad:
             np.testing.assert_allclose(object_.w.grad.numpy(), eager.w.grad.numpy(), 1e-4, 1e-4)
         _same(state_of(object_, theirs), state_of(eager, mine), f"call {call}")
-        for one, other in pairs if of else ():
+        for one, other in () if is_one else pairs:
             _same(state_of(other, theirs), state_of(one, mine), f"another instance, call {call}")
     if of == "instance":
         instances = [weakref.ref(other) for _, other in pairs]
@@ -142,9 +147,10 @@ def _same(here: Any, there: Any, path: str) -> None:
 @pytest.mark.parametrize(
     ("options", "count"), [
         ({}, 12), ({"split": True}, 8), ({"of": "argument"}, 8), ({"of": "argument", "split": True}, 8),
-        ({"of": "instance"}, 8), ({"of": "instance", "split": True}, 8),
+        ({"of": "instance"}, 8), ({"of": "instance", "split": True}, 8), ({"of": "within"}, 6),
+        ({"of": "within", "split": True}, 6),
     ],
-    ids=["compile", "split", "argument", "argument_split", "instance", "instance_split"],
+    ids=["compile", "split", "argument", "argument_split", "instance", "instance_split", "within", "within_split"],
 )  # fmt: skip
 def test_containers_agree(options: dict[str, Any], count: int, rng: np.random.Generator) -> None:
     refused = 0

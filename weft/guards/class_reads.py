@@ -310,4 +310,6 @@ def _underlying(raw: Any) -> Iterator[Any]:
         candidates = (raw.__func__,)
     elif isinstance(raw, (functools.cached_property, functools.partialmethod)):
         candidates = (raw.func,)
+    elif isinstance(raw, functools.singledispatchmethod):
+        candidates = (raw.dispatcher,)
     return (c for c in candidates if isinstance(c, (FunctionType, CACHE)))

@@ -187,7 +187,7 @@ def caller_deed(value: Any) -> tuple[str, str] | None:
 def is_foreign(value: Any) -> bool:
     """Whether a value is a function of another library that ctypes calls, unseen."""
     ctypes = sys.modules.get("_ctypes")
-    return ctypes is not None and isinstance(value, ctypes.CFuncPtr)
+    return ctypes is not None and issubclass(type(value), ctypes.CFuncPtr)  # (a dead weak proxy is asked nothing)
 
 
 def refusal(deed: tuple[str, str] | None, where: Location) -> SideEffectError | None:

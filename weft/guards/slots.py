@@ -15,7 +15,7 @@ from weft.guards.values import MISSING
 
 Key = tuple[str, int, Any]
 Bind = Callable[[object], str]  # gives an object a name in the generated source
-GONE: Final = (AttributeError, KeyError, IndexError, ValueError, TypeError)
+GONE: Final = (AttributeError, KeyError, IndexError, ValueError, TypeError, ReferenceError)
 
 
 class Slot:

@@ -42,7 +42,9 @@ class Entry:
 
     def is_other(self, now: Any) -> bool:
         """Whether a value is something else than was there: a tuple is another one though it is equal."""
-        return now is not self.before if isinstance(self.before, tuple) else not same(self.before, now)
+        if now is self.before:  # (of a weak proxy whose referent is gone, nothing else can be asked)
+            return False
+        return isinstance(self.before, tuple) or not same(self.before, now)
 
     def take_up(self) -> None:
         """Others have put something there: that counts as what was there."""

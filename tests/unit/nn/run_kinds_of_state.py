@@ -79,7 +79,8 @@ def kinds() -> dict[str, Kind]:
 
 
 def outcome(kind: Kind, mode: str) -> Outcome:
-    """What each call gives. Raises nothing: ("breaks", why) where the program itself, or a change, does not work."""
+    """What each call gives: "eager", as a "compile"d function, "within" another one, or "split". Raises nothing:
+    ("breaks", why) where the program itself, or a change, does not work."""
     program, changes = kind
     module = sys.modules["zmod_user"] = types.ModuleType("zmod_user")
     scope = module.__dict__
@@ -88,7 +89,9 @@ def outcome(kind: Kind, mode: str) -> Outcome:
     try:
         exec(program, scope)
         if mode != "eager":
-            scope["step"] = weft.compile(scope["step"], backend="interpret", split=mode == "split")
+            step = scope["step"] = weft.compile(scope["step"], backend="interpret", split=mode == "split")
+            if mode == "within":
+                scope["step"] = weft.compile(lambda x: step(x), backend="interpret")
         for change in ["", *changes, *["pass"] * CALLS][:CALLS]:
             exec(change, scope)
             given.append(_call(scope["step"]))
