@@ -17,7 +17,7 @@ from typing import Any
 
 from weft.autograd.forward_facts import ForwardFacts
 from weft.compile.assumptions import Assumptions, Recording
-from weft.compile.methods import NO_CALL, Lender, SharedMethod, is_method, method_of
+from weft.compile.methods import NO_CALL, SharedAmongInstances, SharedMethod, is_method, method_of
 from weft.compile.object_arguments import ObjectArguments, ObjectCounts
 from weft.compile.object_reads import Reader
 from weft.compile.program.call_leaves import CallLeaves, objects_of
@@ -86,7 +86,7 @@ class CompiledFunction(FunctionWrapper):
         self.is_order_free = not takes_keywords(function)
         self.objects = ObjectArguments()
         self.shared: SharedMethod | None = None  # of an instance's method: what it has from the function in the class
-        self.lender: Lender | None = None  # of a function in a class: what its instances have for one another
+        self.instances: SharedAmongInstances | None = None  # of a function in a class: what they have for one another
         self.lock = threading.RLock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -75,12 +75,12 @@ class CallRead:
 
 
 @dataclass(eq=False)
-class Lender:
-    """What instances have for one another. reads: what the latest programs of instances have read; borrowed: the
+class SharedAmongInstances:
+    """What instances have for one another. reads: what the latest programs of instances have read; kept: the
     programs made of stand-ins that instances keep."""
 
     reads: deque[CallRead] = field(default_factory=lambda: deque(maxlen=limits.READS_OF_A_METHOD))
-    borrowed: list[weakref.ref[Entry]] = field(default_factory=list)
+    kept: list[weakref.ref[Entry]] = field(default_factory=list)
 
     def note(self, spec: pytree.TreeSpec, objects: Sequence[ObjectRead | None]) -> None:
         """Take up what the program for a call has read of the instance and the arguments."""
@@ -89,8 +89,8 @@ class Lender:
 
     def alive(self) -> Iterator[Entry]:
         """The programs that instances keep."""
-        entries = [entry for ref in self.borrowed if (entry := ref()) is not None]
-        self.borrowed = [weakref.ref(entry) for entry in entries]
+        entries = [entry for ref in self.kept if (entry := ref()) is not None]
+        self.kept = [weakref.ref(entry) for entry in entries]
         return iter(entries)
 
 
@@ -102,16 +102,16 @@ class SharedMethod:
         self.instance = method.function.__self__  # type: ignore[attr-defined]
         self.owner, self.programs, self.lifted = owner, list[Entry](), dict[Key, Slot | None]()
         self.is_tried_first = False  # whether the latest call ran in a shared program
-        if owner.lender is None:
-            owner.lender = Lender()
-        self.lender = owner.lender
+        if owner.instances is None:
+            owner.instances = SharedAmongInstances()
+        self.instances = owner.instances
 
     def note(self, entry: Entry) -> None:
         """Take up what a program of the instance's own has read."""
         values = [self.instance, *entry.guards.constants[: entry.guards.spec.size]]
         reader = Reader(entry, kinds())
         with suppress(RecursionError):  # a list that holds itself, or very many objects one in the other
-            self.lender.note(entry.guards.spec, [reader.read_of(value) for value in values])
+            self.instances.note(entry.guards.spec, [reader.read_of(value) for value in values])
 
     def call(
         self, spec: pytree.TreeSpec, args: Any, kwargs: Any, misses: deque[str], own: Callable[[], Any]
@@ -120,11 +120,11 @@ class SharedMethod:
         `own`. spec: of the arguments; misses: takes up why no program fits."""
         self.is_tried_first = False
         owner, arguments = self.owner, (self.instance, *args)
-        if not owner.objects and not self.lender.reads:
+        if not owner.objects and not self.instances.reads:
             return own()
         owner.note_call()
         try:
-            with owner.lock, owner.entries.borrowing(self.programs, self._is_borrowed):
+            with owner.lock, owner.entries.with_also(self.programs, self._is_of_instances):
                 result = self._by_program(arguments, kwargs)
                 if result is NO_CALL and self._is_alike(spec, arguments, kwargs):
                     result = self._by_capture(arguments, kwargs, misses)
@@ -143,14 +143,17 @@ class SharedMethod:
 
     def by_program(self, args: Any, kwargs: Any) -> Any:
         """Make a call in one of the shared programs that there are; NO_CALL where none fits."""
-        with self.owner.lock, self.owner.entries.borrowing(self.programs, self._is_borrowed):
+        with self.owner.lock, self.owner.entries.with_also(self.programs, self._is_of_instances):
             return self._by_program((self.instance, *args), kwargs)
 
     def match(self, args: Any, kwargs: Any) -> Any:
         """The shared program that fits a call, and what it makes of the arguments; None where there is none."""
         owner = self.owner
         leaves, spec = owner.leaves_of((self.instance, *args), kwargs)
-        with owner.lock, owner.entries.borrowing(self.programs, self._is_borrowed), owner.objects.standing_in(leaves):
+        with (
+            owner.lock, owner.entries.with_also(self.programs, self._is_of_instances),
+            owner.objects.standing_in(leaves),
+        ):
             return owner.entries.find(leaves, spec)
 
     def _by_program(self, args: Any, kwargs: Any) -> Any:
@@ -160,12 +163,12 @@ class SharedMethod:
             return NO_CALL
         leaves, spec = owner.leaves_of(args, kwargs)
         with owner.objects.standing_in(leaves):
-            match = owner.entries.find(leaves, spec) or self._find_borrowed(leaves, spec)
+            match = owner.entries.find(leaves, spec) or self._find_kept(leaves, spec)
             return NO_CALL if match is None else owner.run_match(match, args, kwargs, leaves)
 
-    def _find_borrowed(self, leaves: list[Any], spec: pytree.TreeSpec) -> tuple[Entry, Any] | None:
+    def _find_kept(self, leaves: list[Any], spec: pytree.TreeSpec) -> tuple[Entry, Any] | None:
         """A program that another instance keeps; this one keeps it, too."""
-        for entry in self.lender.alive():
+        for entry in self.instances.alive():
             match = self.owner.entries.taken(entry, leaves, spec)
             if match is not None:
                 return entry, match
@@ -176,7 +179,7 @@ class SharedMethod:
         input, from now on."""
         owner, classes = self.owner, kinds()
         leaves = owner.leaves_of(args, kwargs)[0]
-        for read in [read for read in self.lender.reads if read.spec == spec]:
+        for read in [read for read in self.instances.reads if read.spec == spec]:
             pairs = list(zip(read.objects, leaves, strict=True))
             if any(old is not None and old.same() is self.instance for old, _ in pairs[:1]):
                 continue
@@ -211,12 +214,12 @@ class SharedMethod:
             self.lifted = {key: slot for key, slot in lifted if not owner.objects.is_anybodys(slot)}
             owner.assumptions = owner.assumptions.without_lifting(frozenset(self.lifted))
 
-    def _is_borrowed(self, entry: Entry) -> bool:
+    def _is_of_instances(self, entry: Entry) -> bool:
         """Whether the class does not keep a new program, but the instance."""
         if not self.owner.objects.holds_others(entry, kinds()):
             return False
-        if all(entry is not other for other in self.lender.alive()):
-            self.lender.borrowed.append(weakref.ref(entry))
+        if all(entry is not other for other in self.instances.alive()):
+            self.instances.kept.append(weakref.ref(entry))
         return True
 
 

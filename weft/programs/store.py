@@ -200,9 +200,9 @@ class Variants(Generic[P]):
                 self._programs = [program, *[p for p in programs if p is not program]]
 
     @contextmanager
-    def borrowing(self, programs: list[P], is_borrowed: Callable[[P], bool]) -> Iterator[None]:
+    def with_also(self, programs: list[P], is_kept_elsewhere: Callable[[P], bool]) -> Iterator[None]:
         """Within the block there are more programs, which are tried first. Behind it, they are taken away again, and so
-        are those that have come for which `is_borrowed` holds: these are added to the list."""
+        are those that have come for which `is_kept_elsewhere` holds: these are added to the list."""
         with self._lock:
             before = self._programs
             within = self._programs = [*programs, *before]
@@ -215,7 +215,7 @@ class Variants(Generic[P]):
                 else:
                     own = set(map(id, before))
                     ids = {id(program) for program in programs}
-                    more = [p for p in self._programs if id(p) in ids or (id(p) not in own and is_borrowed(p))]
+                    more = [p for p in self._programs if id(p) in ids or (id(p) not in own and is_kept_elsewhere(p))]
                     ids |= set(map(id, more))
                     self.remove(lambda program: id(program) in ids)
                     programs[:] = more
