@@ -40,6 +40,7 @@ REFUSALS = {
     r"(draws random numbers|draw different amounts)": "how often a block runs decides where the stream goes on",
     r"a tensor of a transform .* beyond its end": "what a level of a transform makes ends with it",
     r"classes are no part of a trace": "a program has tensors of one class",
+    r"is no part of a trace, which knows plain tensors": "a program has tensors of one class",
     r"hooks on saved tensors are no part of a trace": "what a program saves, whoever runs it chooses",
     r"a hook of a node is no part of a trace|backward hooks assigned cannot be traced": "nodes are its caller's",
     r"asks a tensor .* for": "a value that only the run knows",

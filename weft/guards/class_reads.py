@@ -6,13 +6,14 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Iterator
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any, Final
 
 import numpy as np
 
 from weft.guards.content_guard import KeysGuard
 from weft.guards.guard import ClassGuard, OrderGuard
+from weft.guards.held import called_by
 from weft.guards.kinds import CONTAINERS, Kind, Kinds, is_changeable
 from weft.guards.origin import INTERNAL, USER
 from weft.guards.slots import NOTHING, AttributeSlot, ClassSlot, GlobalSlot, Slot, class_lookup, instance_dict
@@ -29,6 +30,7 @@ DESCRIPTORS: Final = (
     functools.partialmethod,
 )
 CACHE: Final = type(functools.lru_cache(len))
+_FUNCTIONS: Final = (FunctionType, MethodType, functools.partial, CACHE)
 SPECIAL: Final = frozenset(
     str.split(
         "__bool__ __len__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __contains__ __iter__ __next__ "
@@ -291,7 +293,8 @@ class ClassReads:
         if is_changeable(cls) and (id(cls), name) not in self.classes:
             self.classes[id(cls), name] = ClassGuard(cls, name, raw, where)
             for function in _underlying(raw):
-                self.note(function, f"{cls.__name__}.{name}", where)
+                if isinstance(function, _FUNCTIONS) or called_by(self.kinds, function):
+                    self.note(function, f"{cls.__name__}.{name}", where)
             if isinstance(raw, functools.partialmethod):
                 for part in ("func", "args", "keywords"):
                     self.entry(AttributeSlot(raw, part, f"{cls.__name__}.{name}.{part}"), where)
@@ -312,4 +315,4 @@ def _underlying(raw: Any) -> Iterator[Any]:
         candidates = (raw.func,)
     elif isinstance(raw, functools.singledispatchmethod):
         candidates = (raw.dispatcher,)
-    return (c for c in candidates if isinstance(c, (FunctionType, CACHE)))
+    return iter(candidates)

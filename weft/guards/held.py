@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.guards.kinds import CONTAINERS, Kind
+from weft.guards.kinds import CONTAINERS, Kind, Kinds
 from weft.guards.origin import INTERNAL, USER
 from weft.guards.slots import AttributeSlot, instance_dict
 from weft.guards.values import key_text
@@ -18,12 +18,14 @@ HOLDING: Final = frozenset({*CONTAINERS, Kind.INSTANCE})
 _CALLED: Final = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.PARTIAL, Kind.MODULE, Kind.INSTANCE})
 
 
-def called_by(reads: Reads, value: Any) -> list[Any]:
+def called_by(kinds: Kinds, value: Any) -> list[Any]:
     """What an object of weft's that is called calls in turn: a compiled function its function, a scripted method its
     Module."""
-    if not callable(value) or reads.kinds.origins.of_module(type(value).__module__) != INTERNAL:
+    if kinds.of(value) is not Kind.INSTANCE or not callable(value):
         return []
-    return [v for v in instance_dict(value).values() if callable(v) and reads.kinds.of(v) in _CALLED]
+    if kinds.origins.of_module(type(value).__module__) != INTERNAL:
+        return []
+    return [v for v in instance_dict(value).values() if callable(v) and kinds.of(v) in _CALLED]
 
 
 def note_attribute(reads: Reads, owner: Any, name: str, text: str, where: Location, seen: set[int]) -> None:

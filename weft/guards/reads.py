@@ -193,7 +193,7 @@ class Reads(LeafReads):
             if kind is Kind.REFERENCE:
                 self.behind(value, text, where)
             if kind is Kind.INSTANCE:
-                for inner in called_by(self, value):
+                for inner in called_by(self.kinds, value):
                     self.note(inner, text, where)
             for inner, name in parts_of(kind, value, text):
                 self.note(inner, name, where)
@@ -349,7 +349,8 @@ class Reads(LeafReads):
         if self.kinds.origins.of_file(function.__code__.co_filename) != USER:
             for cell in function.__closure__ or ():
                 inner = content_of_cell(cell)
-                if self.kinds.of(inner) in (Kind.FUNCTION, Kind.METHOD, Kind.PARTIAL):
+                is_function = self.kinds.of(inner) in (Kind.FUNCTION, Kind.METHOD, Kind.PARTIAL)
+                if is_function or called_by(self.kinds, inner):
                     self.note(inner, getattr(inner, "__qualname__", "function"), where)
                 if self.kinds.of(inner) is Kind.DICT and function.__qualname__ == "singledispatch.<locals>.dispatch":
                     self.structure(inner, "what singledispatch registers", where)
