@@ -159,6 +159,10 @@ INNER: dict[str, Callable[[State], Body]] = {
     "compiled": lambda s: weft.compile(lambda x: s.function(x), backend="interpret"),
     "split": lambda s: weft.compile(lambda x: s.function(x), backend="interpret", split=True),
     "method": lambda s: weft.compile(Owner(s).run, backend="interpret"),
+    "a mapped module": lambda s: (lambda f: lambda x: f(x[None])[0])(weft.func.vmap(Layer(s.function))),
+    "out of a cache": lambda s: (lambda f: lambda x: f()(x))(
+        functools.lru_cache(None)(lambda: weft.compile(Owner(s).run, backend="interpret"))
+    ),
     "twice": lambda s: weft.compile(weft.compile(s.function, backend="interpret"), backend="interpret"),
 }
 OUTER: dict[str, Callable[[Body], Body]] = {

@@ -6,14 +6,14 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Iterator
-from types import FunctionType, MethodType
+from types import FunctionType
 from typing import Any, Final
 
 import numpy as np
 
 from weft.guards.content_guard import KeysGuard
 from weft.guards.guard import ClassGuard, OrderGuard
-from weft.guards.held import called_by
+from weft.guards.held import CALLED
 from weft.guards.kinds import CONTAINERS, Kind, Kinds, is_changeable
 from weft.guards.origin import INTERNAL, USER
 from weft.guards.slots import NOTHING, AttributeSlot, ClassSlot, GlobalSlot, Slot, class_lookup, instance_dict
@@ -30,7 +30,6 @@ DESCRIPTORS: Final = (
     functools.partialmethod,
 )
 CACHE: Final = type(functools.lru_cache(len))
-_FUNCTIONS: Final = (FunctionType, MethodType, functools.partial, CACHE)
 SPECIAL: Final = frozenset(
     str.split(
         "__bool__ __len__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __contains__ __iter__ __next__ "
@@ -293,7 +292,7 @@ class ClassReads:
         if is_changeable(cls) and (id(cls), name) not in self.classes:
             self.classes[id(cls), name] = ClassGuard(cls, name, raw, where)
             for function in _underlying(raw):
-                if isinstance(function, _FUNCTIONS) or called_by(self.kinds, function):
+                if isinstance(function, CACHE) or (callable(function) and self.kinds.of(function) in CALLED):
                     self.note(function, f"{cls.__name__}.{name}", where)
             if isinstance(raw, functools.partialmethod):
                 for part in ("func", "args", "keywords"):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from weft.guards.reads import Reads
 
 HOLDING: Final = frozenset({*CONTAINERS, Kind.INSTANCE})
-_CALLED: Final = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.PARTIAL, Kind.MODULE, Kind.INSTANCE})
+CALLED: Final = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.PARTIAL, Kind.MODULE, Kind.INSTANCE})
 
 
 def called_by(kinds: Kinds, value: Any) -> list[Any]:
@@ -25,7 +25,7 @@ def called_by(kinds: Kinds, value: Any) -> list[Any]:
         return []
     if kinds.origins.of_module(type(value).__module__) != INTERNAL:
         return []
-    return [v for v in instance_dict(value).values() if callable(v) and kinds.of(v) in _CALLED]
+    return [v for v in instance_dict(value).values() if callable(v) and kinds.of(v) in CALLED]
 
 
 def note_attribute(reads: Reads, owner: Any, name: str, text: str, where: Location, seen: set[int]) -> None:

@@ -76,6 +76,19 @@ def _copied(answer: Any) -> Any:
     return answer
 
 
+def content_of_cache(cache: Any) -> dict[Any, Any]:
+    """What a functools.lru_cache holds: results, or, where it may overflow, what leads to them, by key."""
+    return next((d for d in gc.get_referents(cache) if type(d) is dict and d is not vars(cache)), {})
+
+
+def results_in(cache: Any) -> list[Any]:
+    """The results that a functools.lru_cache holds."""
+    results = []
+    for value in list(content_of_cache(cache).values()):
+        results += gc.get_referents(value) if type(value).__name__ == "_lru_list_elem" else [value]
+    return results
+
+
 class CacheGuard(Guard):
     """What a functools.lru_cache held still is in it: a call that found a result there would find it again."""
 
@@ -83,7 +96,7 @@ class CacheGuard(Guard):
 
     def __init__(self, cache: Any, where: Location, text: str) -> None:
         self.holder, self.where, self.text = cache, where, f"the cache of {text}"
-        self.held = next((d for d in gc.get_referents(cache) if type(d) is dict and d is not vars(cache)), {})
+        self.held = content_of_cache(cache)
         self.before = dict(self.held)
 
     def source(self, names: Names) -> str:

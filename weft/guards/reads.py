@@ -19,8 +19,8 @@ from weft.guards.asked import AMBIENT, content_of, module_of, settings_now
 from weft.guards.class_reads import DESCRIPTORS
 from weft.guards.effects import PASS_IN, PASS_ITEM, SideEffectError, builtin_deed, caller_deed, is_foreign, refusal
 from weft.guards.guard import FunctionGuard, TypeGuard
-from weft.guards.held import HOLDING, called_by, note_attribute
-from weft.guards.hidden_guard import AnswerGuard
+from weft.guards.held import CALLED, HOLDING, called_by, note_attribute
+from weft.guards.hidden_guard import AnswerGuard, results_in
 from weft.guards.kinds import BORING, CONTAINERS, Kind, Kinds, content_of_cell, is_changeable, parts_of, pointed_to
 from weft.guards.leaf_reads import LeafReads, overrides_instances
 from weft.guards.origin import INTERNAL, USER
@@ -180,6 +180,8 @@ class Reads(LeafReads):
         elif kind is Kind.CACHE:
             self.caches[id(value)] = (value, where, text)
             self.note(value.__wrapped__, text, where)
+            for result in results_in(value):
+                self.note(result, f"a result of {text}", where)
         elif kind is Kind.CLASS:
             self.order(value, where)
             if isinstance(value, abc.ABCMeta):
@@ -349,8 +351,7 @@ class Reads(LeafReads):
         if self.kinds.origins.of_file(function.__code__.co_filename) != USER:
             for cell in function.__closure__ or ():
                 inner = content_of_cell(cell)
-                is_function = self.kinds.of(inner) in (Kind.FUNCTION, Kind.METHOD, Kind.PARTIAL)
-                if is_function or called_by(self.kinds, inner):
+                if callable(inner) and self.kinds.of(inner) in CALLED:
                     self.note(inner, getattr(inner, "__qualname__", "function"), where)
                 if self.kinds.of(inner) is Kind.DICT and function.__qualname__ == "singledispatch.<locals>.dispatch":
                     self.structure(inner, "what singledispatch registers", where)
