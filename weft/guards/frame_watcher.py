@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
 
 from weft.guards.analyse import library_plan, plan_of
@@ -375,6 +375,7 @@ class FrameWatcher:
                 self._made(values.get(plan.code.co_varnames[0]) if plan.code.co_argcount else None)
             for name in values if plan.loose or plan.everything else plan.bound:
                 key.append(self._identity(values.get(name)))
+        self._called_back(frame, plan)
         seen = tuple(key)
         if seen in self._seen and self._stored.isdisjoint(plan.path_names):
             return
@@ -382,6 +383,20 @@ class FrameWatcher:
         self.reads.asks_identity |= plan.asks_identity and not plan.is_library
         self.reads.asks_id |= plan.asks_id and not plan.is_library
         self.visitor.frame(frame, plan, values or frame.f_locals)
+
+    def _called_back(self, frame: FrameType, plan: Plan) -> None:
+        """Code of the user's that weft calls (a hook, a data set, what an average is taken by) may be a method of an
+        object to which no chain led: it is older than the call, unless its `__init__` was seen."""
+        if not plan.code.co_argcount or frame.f_back is None:
+            return
+        if self.kinds.origins.of_file(frame.f_back.f_code.co_filename) != INTERNAL:
+            return
+        owner = frame.f_locals.get(plan.code.co_varnames[0])
+        cls = type(owner)
+        if self.kinds.of(owner) is not Kind.INSTANCE or self.kinds.origins.of_module(cls.__module__) != USER:
+            return
+        if type(class_lookup(cls, "__init__")[1]) is FunctionType and id(owner) not in self.reads.fresh:
+            self.reads.note(owner, cls.__qualname__, Location(plan.file, plan.code.co_firstlineno))
 
     def _made(self, obj: Any) -> None:
         """An object is being initialised: unless a chain of reads led to it, the call makes it."""

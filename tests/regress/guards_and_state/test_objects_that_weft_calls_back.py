@@ -1,0 +1,146 @@
+"""Objects whose methods weft calls (hooks, data sets, what an average is taken by) are state of a compiled step: no
+chain led to them, and what their containers held was a constant of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import weft
+from weft import nn
+
+
+class Settings:
+    def __init__(self) -> None:
+        self.k = 1.0
+        self.d = {"a": 1.0}
+        self.l = [1.0]
+
+    @property
+    def factor(self) -> float:
+        return self.k * self.d["a"] * self.l[-1]
+
+    def change(self, number: int) -> None:
+        if number == 1:
+            self.k = 2.0
+        if number == 2:
+            self.d["a"] = 3.0
+        if number == 3:
+            self.l.append(0.5)
+        if number == 4:
+            self.d = {"a": 5.0}
+
+
+class Listener:
+    """Every method is called by weft alone."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def scaled(self, *args: Any) -> Any:
+        return args[-1] * self.settings.factor
+
+    def once_more(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        with weft.no_grad():
+            optimizer.param_groups[0]["params"][0].mul_(self.settings.factor)
+
+    def loss(self, x: Any) -> Any:
+        return (x * self.settings.factor).square().sum()
+
+
+class Rows(weft.utils.data.Dataset[Any]):
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int) -> Any:
+        return weft.ones(2) * index * self.settings.factor
+
+
+Step = Callable[[Any], Any]
+
+
+def saved(s: Settings) -> Step:
+    listener = Listener(s)
+    hooks = weft.autograd.graph.saved_tensors_hooks(lambda t: t, listener.scaled)
+
+    def step(x: Any) -> Any:
+        with hooks:
+            y = (x * x).sum()
+        return weft.autograd.grad(y, x)[0]
+
+    return step
+
+
+def of_a_parameter(s: Settings) -> Step:
+    p = nn.Parameter(weft.ones(2))
+    p.register_hook(Listener(s).scaled)
+
+    def step(x: Any) -> Any:
+        p.grad = None
+        (p * x).sum().backward()
+        assert p.grad is not None
+        return p.grad * 1
+
+    return step
+
+
+def of_an_optimizer(s: Settings) -> Step:
+    p = nn.Parameter(weft.ones(2))
+    optimizer = weft.optim.SGD([p], lr=0.1)
+    optimizer.register_step_post_hook(Listener(s).once_more)
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        (p * x).sum().backward()
+        optimizer.step()
+        return p * 1
+
+    return step
+
+
+def of_a_module(s: Settings) -> Step:
+    layer = nn.Identity()
+    layer.register_forward_hook(Listener(s).scaled)
+    return lambda x: layer(x)
+
+
+def of_a_data_set(s: Settings) -> Step:
+    rows = weft.utils.data.Subset(Rows(s), [1, 2])
+    return lambda x: rows[1] * x.sum()
+
+
+def of_a_transform(s: Settings) -> Step:
+    gradient = weft.func.grad(Listener(s).loss)
+    return lambda x: gradient(x)
+
+
+def made_in_the_call(s: Settings) -> Step:
+    def step(x: Any) -> Any:
+        y = x * 2
+        listener = Listener(s)
+        y.register_hook(listener.scaled)
+        return weft.autograd.grad((y * y).sum(), x)[0]
+
+    return step
+
+
+MAKERS = [saved, of_a_parameter, of_an_optimizer, of_a_module, of_a_data_set, of_a_transform, made_in_the_call]
+
+
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("make", MAKERS)
+def test_what_they_read_may_change(make: Callable[[Settings], Step], split: bool) -> None:
+    seen = []
+    for wrap in (lambda f: f, lambda f: weft.compile(f, split=split)):
+        settings = Settings()
+        step, values = wrap(make(settings)), []
+        for number in range(6):
+            settings.change(number)
+            values.append(step(weft.tensor([1.0, 2.0], requires_grad=True)).tolist())
+        seen.append(values)
+    assert [v for row in seen[1] for v in row] == pytest.approx([v for row in seen[0] for v in row], rel=1e-5)
