@@ -393,7 +393,7 @@ class FrameWatcher:
             return
         owner = frame.f_locals.get(plan.code.co_varnames[0])
         cls = type(owner)
-        if self.kinds.of(owner) is not Kind.INSTANCE or self.kinds.origins.of_module(cls.__module__) != USER:
+        if self.kinds.of(owner) is not Kind.INSTANCE or self.kinds.origins.of_class(cls) != USER:
             return
         if type(class_lookup(cls, "__init__")[1]) is FunctionType and id(owner) not in self.reads.fresh:
             self.reads.note(owner, cls.__qualname__, Location(plan.file, plan.code.co_firstlineno))

@@ -23,7 +23,7 @@ def called_by(kinds: Kinds, value: Any) -> list[Any]:
     Module."""
     if kinds.of(value) is not Kind.INSTANCE or not callable(value):
         return []
-    if kinds.origins.of_module(type(value).__module__) != INTERNAL:
+    if kinds.origins.of_class(type(value)) != INTERNAL:
         return []
     return [v for v in instance_dict(value).values() if callable(v) and kinds.of(v) in CALLED]
 

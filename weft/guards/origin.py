@@ -45,6 +45,11 @@ class Origins:
             owner = self._modules[name or ""] = self._judge_module(name or "")
         return owner
 
+    def of_class(self, cls: type) -> str:
+        """The owner of the module of a class; one made in C may have no name there, but a member of its objects."""
+        name: object = cls.__module__
+        return self.of_module(name) if isinstance(name, str) else STDLIB
+
     def _judge_module(self, name: str) -> str:
         if name in sys.builtin_module_names or name.startswith(MADE_BY_COLLECTIONS):
             return STDLIB
