@@ -179,9 +179,8 @@ class Reads(LeafReads):
                 self.structure(held, f"{text}.get()", where)
         elif kind is Kind.CACHE:
             self.caches[id(value)] = (value, where, text)
-            self.note(value.__wrapped__, text, where)
-            for result in results_in(value):
-                self.note(result, f"a result of {text}", where)
+            for part in (value.__wrapped__, *results_in(value)):
+                self.note(part, text, where)
         elif kind is Kind.CLASS:
             self.order(value, where)
             if isinstance(value, abc.ABCMeta):
@@ -192,28 +191,31 @@ class Reads(LeafReads):
         elif kind is Kind.RANDOM:
             self.random(value, text, where)
         else:
-            if kind is Kind.REFERENCE:
-                self.behind(value, text, where)
-            if kind is Kind.INSTANCE:
-                for inner in called_by(self.kinds, value):
-                    self.note(inner, text, where)
-            for inner, name in parts_of(kind, value, text):
-                self.note(inner, name, where)
-                if kind is not Kind.TUPLE:
-                    self.draws_from(inner, where)
-            if isinstance(value, _WRAPPED):
-                inside = value.maps if isinstance(value, ChainMap) else value.data
-                self.structure(inside, f"{text}.{'maps' if isinstance(value, ChainMap) else 'data'}", where)
-            if kind is Kind.PARTIAL:
-                for name in ("func", "args", "keywords"):
-                    self.answer(functools.partial(getattr, value, name), value, name, f"{text}.{name}", where)
-                self.structure(value.keywords, f"{text}.keywords", where)
-                for key in value.keywords:
-                    self.entry(ItemSlot(value.keywords, key, f"{text}.keywords[{key!r}]"), where)
-                for item in (value.func, *value.args, *value.keywords.values()):
-                    self.draws_from(item, where)
-                    if self.kinds.of(item) is Kind.BUILTIN:
-                        self.refused = refusal(builtin_deed(item), where) or self.refused
+            self._parts(kind, value, text, where)
+
+    def _parts(self, kind: Kind, value: Any, text: str, where: Location) -> None:
+        """What an object leads to at once."""
+        if kind is Kind.REFERENCE:
+            self.behind(value, text, where)
+        for inner in called_by(self.kinds, value):
+            self.note(inner, text, where)
+        for inner, name in parts_of(kind, value, text):
+            self.note(inner, name, where)
+            if kind is not Kind.TUPLE:
+                self.draws_from(inner, where)
+        if isinstance(value, _WRAPPED):
+            inside = value.maps if isinstance(value, ChainMap) else value.data
+            self.structure(inside, f"{text}.{'maps' if isinstance(value, ChainMap) else 'data'}", where)
+        if kind is Kind.PARTIAL:
+            for name in ("func", "args", "keywords"):
+                self.answer(functools.partial(getattr, value, name), value, name, f"{text}.{name}", where)
+            self.structure(value.keywords, f"{text}.keywords", where)
+            for key in value.keywords:
+                self.entry(ItemSlot(value.keywords, key, f"{text}.keywords[{key!r}]"), where)
+            for item in (value.func, *value.args, *value.keywords.values()):
+                self.draws_from(item, where)
+                if self.kinds.of(item) is Kind.BUILTIN:
+                    self.refused = refusal(builtin_deed(item), where) or self.refused
 
     def array(self, value: Any, text: str, where: Location) -> None:
         """A NumPy array: its content, and what objects in it and an array of a subclass hold besides."""

@@ -219,6 +219,12 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
             finally:
                 to_the_end(seen.rollback)
     outcome.met = [leaf for leaf in seen.leaves if isinstance(leaf, Tensor)]
+    _complete_facts(outcome, seen)
+
+
+def _complete_facts(outcome: Outcome, seen: guards.Observation) -> None:
+    """The facts of arguments that count for what the function did with them: attributes that it looked up, and that
+    there are no hooks where it asked for a gradient."""
     if seen.names_of_leaves:
         pairs = zip(outcome.facts, outcome.leaves, strict=True)
         outcome.facts = [with_given(f, v, seen.names_of_leaves) if type(f) is TensorFacts else f for f, v in pairs]
