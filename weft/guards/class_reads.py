@@ -304,7 +304,7 @@ class ClassReads:
         return raw if isinstance(raw, FunctionType) else MISSING
 
 
-def _underlying(raw: Any) -> Iterator[Any]:
+def _underlying(raw: Any) -> tuple[Any, ...]:
     candidates: tuple[Any, ...] = (raw,)
     if isinstance(raw, property):
         candidates = (raw.fget, raw.fset, raw.fdel)
@@ -314,4 +314,4 @@ def _underlying(raw: Any) -> Iterator[Any]:
         candidates = (raw.func,)
     elif isinstance(raw, functools.singledispatchmethod):
         candidates = (raw.dispatcher,)
-    return iter(candidates)
+    return candidates

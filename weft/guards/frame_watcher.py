@@ -375,11 +375,11 @@ class FrameWatcher:
                 self._made(values.get(plan.code.co_varnames[0]) if plan.code.co_argcount else None)
             for name in values if plan.loose or plan.everything else plan.bound:
                 key.append(self._identity(values.get(name)))
-        self._called_back(frame, plan)
         seen = tuple(key)
         if seen in self._seen and self._stored.isdisjoint(plan.path_names):
             return
         self._seen.add(seen)
+        self._called_back(frame, plan)
         self.reads.asks_identity |= plan.asks_identity and not plan.is_library
         self.reads.asks_id |= plan.asks_id and not plan.is_library
         self.visitor.frame(frame, plan, values or frame.f_locals)

@@ -229,7 +229,7 @@ def _complete_facts(outcome: Outcome, seen: guards.Observation) -> None:
         pairs = zip(outcome.facts, outcome.leaves, strict=True)
         outcome.facts = [with_given(f, v, seen.names_of_leaves) if type(f) is TensorFacts else f for f, v in pairs]
     for tensor in outcome.capture.outside.unheard:
-        at = next((i for i, leaf in enumerate(outcome.leaves) if leaf is tensor), None)
+        at = outcome.leaf_of(tensor)
         if at is not None and type(outcome.facts[at]) is TensorFacts:
             outcome.facts[at] = replace(outcome.facts[at], is_unheard=True)
 
