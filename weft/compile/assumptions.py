@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import CodeType
@@ -138,13 +139,13 @@ class Recording:
 
     hooks, rules: those that it has called, forward rules of custom Functions among the latter; apart: the arguments
     that it takes as memory of their own, though they share memory. lengths: those that containers had which the
-    function adds to, by their place.
+    function adds to, by the line that does it.
     """
 
     function: Callable[..., Any]
     name: str
     assumptions: Assumptions
-    lengths: dict[Any, dict[int, Any]]
+    lengths: defaultdict[Any, set[int]]
     hooks: list[Any] = field(default_factory=list)
     rules: list[Any] = field(default_factory=list)
     apart: frozenset[Any] = frozenset()

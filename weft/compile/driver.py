@@ -7,7 +7,7 @@ import importlib
 import sys
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -75,8 +75,8 @@ class CompiledFunction(FunctionWrapper):
         self.entries: Variants[Entry] = Variants(limits.PROGRAMS_OF_A_FUNCTION)
         self.value_numbers = ValueNumbers()
         self.assumptions = Assumptions()  # of the next recording
-        # the lengths that containers had which the function adds to, by their place
-        self.lengths: dict[Any, dict[int, Any]] = {}
+        # the lengths that containers had which the function adds to, by the line: no container lives longer for it
+        self.lengths: defaultdict[Any, set[int]] = defaultdict(set)
         self.misses: deque[str] = deque(maxlen=limits.TEXTS_OF_MISSES)
         self.stepwise: list[Stepwise] = []  # structures of arguments for which it is no program
         self.recording: Recording | None = None  # the latest one

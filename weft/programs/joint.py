@@ -31,7 +31,6 @@ from weft.programs.joint_record import JointRecord
 from weft.programs.kept import save
 from weft.programs.program_io import ArgumentSource, StateSource
 from weft.programs.tensor_program import Absent, GradientFunction, ProgramBackward, Wanted
-from weft.record.capture import Capture
 from weft.record.wrappers import Desugared, resugar
 from weft.runtime.storage import root_of
 from weft.support import pytree
@@ -93,12 +92,12 @@ class JointProgram:
         return any(c.kind is not None for c in self.record.spec.children)
 
     def attach(
-        self, capture: Capture, sources: list[Any], leaves: list[Any], inputs: list[Any], results: list[Any],
-        symbols: dict[str, int], tensors: list[Any], before: Before,
+        self, sources: list[Any], leaves: list[Any], inputs: list[Any], results: list[Any], symbols: dict[str, int],
+        tensors: list[Any], before: Before,
     ) -> None:
         """Give the returned tensors (some of what the call made), and arguments that were written, their common node.
         """
-        receivers = [self._receiver(i, capture, sources, leaves, tensors) for i in range(len(self.record.primals))]
+        receivers = [self._receiver(i, sources, leaves, tensors) for i in range(len(self.record.primals))]
         edges = [before.edges[id(t)] if id(t) in before.edges else _receiving_edge(t) for t in receivers]
         sizes = {name: symbols[symbol] for name, symbol in self.halves.sizes.items()}
         saved = self._saved(sources, leaves, inputs, results, tensors)
@@ -113,14 +112,15 @@ class JointProgram:
         for _ in self.inner:
             next(sequence_numbers)
 
-    def _receiver(self, i: int, capture: Capture, sources: list[Any], leaves: list[Any], tensors: list[Any]) -> Tensor:
+    def _receiver(self, i: int, sources: list[Any], leaves: list[Any], tensors: list[Any]) -> Tensor:
         """The tensor of this call that receives gradient number i."""
         primal, place, returned = self.record.primals[i], self.record.places[i], self.record.returned[i]
         if place is not None:
             return leaves[place]  # type: ignore[no-any-return]
         if returned is not None:
             return tensors[returned]  # type: ignore[no-any-return]
-        return primal if id(primal) not in capture.outside.stand_ins else _argument(capture, sources, primal, leaves)
+        param = self.record.params[i]
+        return primal if param is None else leaves[sources[param].leaf]  # type: ignore[no-any-return]
 
     def _saved(
         self, sources: list[Any], leaves: list[Any], inputs: list[Any], results: list[Any], tensors: list[Any]
@@ -152,12 +152,6 @@ def _receiving_edge(receiver: Tensor) -> Edge:
     """Where the gradient of a tensor of this call flows: of a leaf that the function has frozen since, to it all the
     same, which takes it should it be thawed by then."""
     return gradient_edge(receiver) or (accumulator_of(receiver), 0)
-
-
-def _argument(capture: Capture, sources: list[Any], stand_in: Tensor, leaves: list[Any]) -> Tensor:
-    param = stand_in._data.storage.param
-    leaf: Tensor = leaves[sources[param].leaf]
-    return leaf
 
 
 def _tensor_of(source: Any, leaves: list[Any]) -> Tensor | None:

@@ -37,7 +37,8 @@ class JointRecord:
     there are.
 
     start: how many nodes had been recorded before the backward. places: which argument a receiver is, where it took
-    part as itself (arguments that share memory have no stand-ins). returned: which result a receiver is, where the
+    part as itself (arguments that share memory have no stand-ins). params: the parameter of the program as which it
+    came, where an argument had a stand-in. returned: which result a receiver is, where the
     function made it. A leaf that it makes and keeps to itself is no receiver: nobody can see its `.grad`. reach: for
     each output the receivers that it depends on; leads: with those that custom Functions give no gradient. saving: the
     nodes that save something, which eager mode frees. gives_once: whether a custom Function refuses a second gradient.
@@ -48,6 +49,7 @@ class JointRecord:
     outputs: list[Tensor]
     primals: list[Tensor]
     places: list[int | None]
+    params: list[int | None]
     returned: list[int | None]
     tangents: int
     reach: list[frozenset[int]]
@@ -166,8 +168,9 @@ def record_backward(
     saving = Saving(graphs, bits, receivers)
     received = [endings[id(p)][1] if id(p) in endings else p for p in receivers]
     places, returned = [leaf_of(p, leaves) for p in received], [positions.get(id(p._autograd)) for p in received]
+    params = [p._data.storage.param if id(p) in capture.outside.stand_ins else None for p in received]
     record = JointRecord(
-        outputs, received, places, returned, len(seeds), reach, leads, saving, spec, start, once, inner,
+        outputs, received, places, params, returned, len(seeds), reach, leads, saving, spec, start, once, inner,
         bool(capture.evaluator.hooks or capture.evaluator.rules),
     )
     return record, [*[capture.tensors.operand(g) for g in parts], *totals]

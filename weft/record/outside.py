@@ -7,8 +7,9 @@ else changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from weft.autograd.hooks import hooks_at, hooks_on, keep_hooks, keep_hooks_at, retain_no_more
 from weft.autograd.node import Edge, Node, sequence_numbers
@@ -76,7 +77,7 @@ class GuardedState:
         self.recorder, self.writes, self.python_state = recorder, writes, python_state
         self.states: dict[int, StateSlot] = {}
         self.wants_grad: dict[int, tuple[Tensor, bool, Location | None]] = {}
-        self.stand_ins: dict[int, Tensor] = {}
+        self.stand_ins: MutableMapping[int, Tensor] = {}
         self.wholes: dict[int, Tensor] = {}
         self.argument_keys: dict[int, Any] = {}
         self.argument_leaves: dict[int, tuple[int, Tensor]] = {}
@@ -458,6 +459,11 @@ class GuardedState:
             return None
         is_as_given = storage.value is self.recorder.root.params[storage.param]
         return self.argument_leaves.get(storage.param) if is_as_given else None
+
+    def let_arguments_go(self) -> None:
+        """Keep the call's arguments alive no longer than the caller does: a program is there for all calls."""
+        self.stand_ins = WeakValueDictionary(self.stand_ins)
+        self.argument_leaves.clear()
 
     def is_outside(self, tensor: Tensor) -> bool:
         """Whether a tensor exists outside of the function: it has bytes, or its inner tensors have."""

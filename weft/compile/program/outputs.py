@@ -35,7 +35,6 @@ from weft.programs.program_io import (
     ReturnView,
     Shown,
 )
-from weft.record.capture import Capture
 from weft.record.gradients import present_grad
 from weft.record.wrappers import Desugared, resugar
 from weft.support import pytree
@@ -70,7 +69,6 @@ class Outputs:
     earlier: Sequence[EarlierGradient]
     changes: HistoryChanges
     joint: JointProgram | None
-    capture: Capture
     sources: list[Any]
 
     def __post_init__(self) -> None:
@@ -129,7 +127,7 @@ class Outputs:
         shown = self._bare(returned, symbols) if self.of_functions else ()
         try:
             if self.joint is not None:
-                self.joint.attach(self.capture, self.sources, leaves, inputs, results, symbols, returned, before)
+                self.joint.attach(self.sources, leaves, inputs, results, symbols, returned, before)
             for tensor, view in shown:
                 tensor._view, tensor._state().version = view, tensor._version
         finally:  # hooks that take what is saved may end the call: the step has been made, and its state is whole

@@ -65,7 +65,7 @@ def assemble(
     outputs = Outputs(
         outcome.returns, outcome.spec, outcome.leaves_grad, outcome.assigned, outcome.spent, outcome.late,
         outcome.made_leaves, outcome.retained, outcome.gradients, [*outcome.earlier.values()], outcome.changes, joint,
-        capture, sources,
+        sources,
     )
     state = StateGuards(owner, capture, sources, memory, inputs, outputs, leaves, outcome.apart, outcome.named)
     guards = CallGuards(  # made last: passes may ask about sizes

@@ -7,6 +7,7 @@ view of one, another assigned value or the value that was there before. It is pu
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -56,6 +57,7 @@ def assignments(
     own |= {id(container): (path, None) for container, path in arguments if pytree.is_node(container)}
     inside = {**earlier, **{id(container): slot.key for slot, container, _ in held if pytree.is_node(container)}}
     results, lift, identical = [], {}, set()
+    numbers: Counter[Any] = Counter()  # of containers that one line adds to
     for write in writes:
         target = write.target
         if id(target.holder) in own:
@@ -65,14 +67,16 @@ def assignments(
                 if added > 0:
                     length = len(target.holder) - added
                     place = "argument", path, within and within.key
-                    _note_growth(write, length, recording.lengths.setdefault(place, {}))
+                    _note_growth(write, length, recording.lengths[place])
             results.append(guards.ObjectWrite(ArgumentPlace(path, target, within), write.old, write.value, write.where))
         elif id(target.holder) in inside:
             identical.add(inside[id(target.holder)])
         elif isinstance(write, guards.ObjectWrite):
             lift.update({slot.key: slot for slot in write.inputs if slot.key not in lifted})
             if type(target) is guards.ContentSlot and len(write.value) > len(write.old):
-                _note_growth(write, len(write.old), recording.lengths.setdefault(target.key, {}))
+                line = write.where, target.text
+                _note_growth(write, len(write.old), recording.lengths[line, numbers[line]])
+                numbers[line] += 1
             results.append(write)
         elif target.key not in lifted and type(write.old) in (int, float):
             lift[target.key] = target
@@ -81,10 +85,10 @@ def assignments(
     return results
 
 
-def _note_growth(write: guards.ObjectWrite, length: int, lengths: dict[int, Any]) -> None:
+def _note_growth(write: guards.ObjectWrite, length: int, lengths: set[int]) -> None:
     """Each length of a container that the function reads and adds to is another program: refused where this has no end.
     """
-    lengths[length] = write.target.holder
+    lengths.add(length)
     if len(lengths) > MOST_LENGTHS:
         kind = type(write.target.holder).__name__
         raise CaptureError(

@@ -135,7 +135,9 @@ def trace_program(
     outcome.raised = capture.writes.raised()
     capture.restore()
     fill_sources(outcome)
-    return assemble(owner, assumptions, outcome, spec, backend)
+    entry = assemble(owner, assumptions, outcome, spec, backend)
+    capture.outside.let_arguments_go()
+    return entry
 
 
 @contextmanager
