@@ -32,6 +32,8 @@ from reach_list import Model, Package, packages
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "docs" / "reach.md"
 CASE = Path(__file__).resolve().parent / "reach_case.py"
+# What an installation of PyTorch brings: packages import these without naming them among their own requirements.
+PYTORCH_BRINGS = ("filelock", "fsspec", "jinja2", "networkx", "sympy", "typing-extensions")
 # How far a number may be from PyTorch's, of the largest of its tensor, by dtype: outputs and the first loss (packages
 # compute parts in float32 in any case), and what follows from sums of many.
 LIMITS = {"float64": (1e-4, 1e-3), "float32": (1e-3, 3e-2)}
@@ -155,7 +157,7 @@ def environment(folder: Path) -> Path:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     depends = re.search(r"^dependencies = \[(.*?)^\]", text, re.S | re.M)
     names = re.findall(r'"([^"]+)"', depends.group(1)) if depends else []
-    pip(python, [*names, "pytest>=8.3,<10", "hypothesis>=6.120,<7", "setuptools<81"], folder)
+    pip(python, [*names, *PYTORCH_BRINGS, "pytest>=8.3,<10", "hypothesis>=6.120,<7", "setuptools<81"], folder)
     return python
 
 

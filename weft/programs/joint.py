@@ -120,7 +120,7 @@ class JointProgram:
         if returned is not None:
             return tensors[returned]  # type: ignore[no-any-return]
         param = self.record.params[i]
-        return primal if param is None else leaves[sources[param].leaf]  # type: ignore[no-any-return]
+        return primal if param is None else leaves[sources[param].leaf]
 
     def _saved(
         self, sources: list[Any], leaves: list[Any], inputs: list[Any], results: list[Any], tensors: list[Any]
