@@ -193,7 +193,7 @@ def run_models(package: Package, python: Path, options: argparse.Namespace) -> l
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         lines = run_side("weft", [str(python), "-m", "weft.torch"], package, folder, options)
-        if not options.torch or not any(line["ok"] for line in lines):
+        if not options.torch:
             return lines
         theirs = run_side("torch", [options.torch], package, folder, options)
         limits = {model.name: LIMITS[model.dtype] for model in package.models}

@@ -6,6 +6,7 @@ peers.py         whether other ranks are there      work.py        collectives u
 groups.py        how groups start and end           buffers.py     tensors as buffers
 collectives.py, messages.py, objects.py             what ranks exchange
 entries.py       collectives as operators, which programs keep in order
+nn/              collectives that gradients flow through
 optim.py         optimizers whose state is shared out      checkpoint.py     checkpoints of many ranks
 run.py           `python -m weft.distributed.run -n 4 SCRIPT.py` starts ranks       rank_process.py    one of them
 

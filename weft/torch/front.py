@@ -33,5 +33,5 @@ def _answer(name: str) -> Any:
 torch = ModuleType(ROOT, "weft, under the names of PyTorch.")
 vars(torch).update(
     __getattr__=_answer, __dir__=lambda: sorted({*vars(torch), *ATTRIBUTES, *dir(weft)}), __path__=[],
-    __file__=weft.__file__, __package__=ROOT,
+    __file__=weft.__file__, __package__=ROOT, torch=torch,  # (PyTorch imports itself: `torch.torch.Tensor` is used)
 )

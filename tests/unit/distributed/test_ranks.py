@@ -18,7 +18,7 @@ from weft.distributed import checkpoint
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
-CHECKS = ("collectives", "parallel")
+CHECKS = ("collectives", "gradients", "parallel")
 
 mpi4py = pytest.importorskip("mpi4py", reason="mpi4py is not installed (pip install 'weft[mpi]')")
 
