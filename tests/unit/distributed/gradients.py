@@ -4,7 +4,6 @@ computation in one process, which has the tensors of all ranks."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest

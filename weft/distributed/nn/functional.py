@@ -22,7 +22,7 @@ _comm = namespace_of("comm")  # the operators of entries.py
 
 
 def all_reduce(tensor: Tensor, op: ReduceOp = _SUM, group: Any = None) -> Tensor:
-    """The tensors of all ranks combined, in every rank. Raises ValueProblem in the backward of what is no sum or mean."""
+    """The tensors of all ranks combined, in every rank. The backward of no sum or mean raises ValueProblem."""
     return _comm.all_reduce(tensor, op.name, the_group(group).number)  # type: ignore[no-any-return]
 
 
