@@ -298,7 +298,7 @@ class FrameWatcher:
         plan: Plan | Deed | bool | None = None
         origin = self.kinds.origins.of_file(code.co_filename)
         if origin == USER and code.co_filename.startswith("<"):  # generated source belongs to the module it runs in
-            origin = self.kinds.origins.of_module(frame.f_globals.get("__name__"))
+            origin = self.kinds.origins.of_scope(frame.f_globals)
         question = self.kinds.questions.get(key := (frame.f_globals.get("__name__") or "", code.co_name))
         question = question or (frame.f_globals.get(code.co_name) if key in QUESTIONS else None)
         if (code.co_name == "<module>" and origin != USER) or code is _CACHED_PROPERTY:
