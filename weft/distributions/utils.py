@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import Any, Final, Generic, TypeAlias, TypeVar, overload
+from weakref import WeakKeyDictionary
 
 from weft.layers.factories import FACTORIES
 from weft.ops.packet import aten
 from weft.support.errors import ValueProblem
 from weft.tensor.creation import tensor
-from weft.tensor.modes import enable_grad
+from weft.tensor.modes import enable_grad, modes
 from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 from weft.types.limits import finfo
@@ -92,10 +93,22 @@ class lazy_property(Generic[T]):
     def __get__(self, instance: object | None, owner: Any = None) -> lazy_property[T] | T:
         if instance is None:
             return self
-        with enable_grad():
-            value = self.wrapped(instance)
-        setattr(instance, self.name, value)
-        return value
+        memory = memory_of(instance)
+        if self.name not in memory:
+            with enable_grad():
+                memory[self.name] = self.wrapped(instance)
+        return memory[self.name]
+
+
+_of_captures: WeakKeyDictionary[Any, dict[int, tuple[object, dict[str, Any]]]] = WeakKeyDictionary()
+
+
+def memory_of(instance: object) -> dict[str, Any]:
+    """Where an object keeps what it has computed: among its attributes, or, while something is captured, with the
+    capture, whose tensors nobody may hold when it is over."""
+    if modes.capture is None:
+        return vars(instance)
+    return _of_captures.setdefault(modes.capture, {}).setdefault(id(instance), (instance, {}))[1]
 
 
 # ---- triangles

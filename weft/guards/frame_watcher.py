@@ -34,6 +34,7 @@ from weft.guards.rewrite import original
 from weft.guards.slots import GlobalSlot, ItemSlot, Key, class_lookup, instance_dict
 from weft.guards.values import MISSING
 from weft.guards.visit import Visitor
+from weft.support.births import Births
 from weft.support.interrupts import to_the_end
 from weft.support.locations import Location
 
@@ -87,12 +88,14 @@ class FrameWatcher:
         self._previous: Any = None
         self._collects = True
         self._filter: Any = None  # of events, in native code
+        self._births = Births()
 
     def __enter__(self) -> FrameWatcher:
         self._previous, self._collects = sys.getprofile(), gc.isenabled()
         try:
             self._open.enter_context(users_aside(self.aside))
             gc.disable()  # a collection would call finalizers and gc.callbacks, whose frames are nobody's reads
+            self._births.begin()
             if not _is_function(self._previous):
                 self._previous.disable()
             sys.setprofile(self._make_hook())  # kept nowhere else: what was read must not live on in a cycle
@@ -111,6 +114,7 @@ class FrameWatcher:
             self._filter.close()
         if not _is_function(self._previous):
             self._previous.enable()
+        self._births.end()
         if self._collects:  # only now: what waits to be collected may be collected at once
             gc.enable()
 
@@ -294,7 +298,7 @@ class FrameWatcher:
         plan: Plan | Deed | bool | None = None
         origin = self.kinds.origins.of_file(code.co_filename)
         if origin == USER and code.co_filename.startswith("<"):  # generated source belongs to the module it runs in
-            origin = self.kinds.origins.of_module(frame.f_globals.get("__name__"))
+            origin = self.kinds.origins.of_scope(frame.f_globals)
         question = self.kinds.questions.get(key := (frame.f_globals.get("__name__") or "", code.co_name))
         question = question or (frame.f_globals.get(code.co_name) if key in QUESTIONS else None)
         if (code.co_name == "<module>" and origin != USER) or code is _CACHED_PROPERTY:
@@ -386,17 +390,21 @@ class FrameWatcher:
 
     def _called_back(self, frame: FrameType, plan: Plan) -> None:
         """Code of the user's that weft calls (a hook, a data set, what an average is taken by) may be a method of an
-        object to which no chain led: it is older than the call, unless its `__init__` was seen."""
+        object to which no chain led, or be called with one: it is state, unless the call has made it. (Where nobody can
+        tell, its `__init__` has been seen then.)"""
         if not plan.code.co_argcount or frame.f_back is None:
             return
         if self.kinds.origins.of_file(frame.f_back.f_code.co_filename) != INTERNAL:
             return
-        owner = frame.f_locals.get(plan.code.co_varnames[0])
-        cls = type(owner)
-        if self.kinds.of(owner) is not Kind.INSTANCE or self.kinds.origins.of_class(cls) != USER:
-            return
-        if type(class_lookup(cls, "__init__")[1]) is FunctionType and id(owner) not in self.reads.fresh:
-            self.reads.note(owner, cls.__qualname__, Location(plan.file, plan.code.co_firstlineno))
+        values, where = frame.f_locals, Location(plan.file, plan.code.co_firstlineno)
+        for value in [values.get(name) for name in plan.code.co_varnames[: plan.code.co_argcount]]:
+            cls = type(value)
+            is_clear = id(value) in self.reads.known or id(value) in self.reads.fresh
+            if is_clear or self.kinds.of(value) in BORING or self.kinds.origins.of_class(cls) != USER:
+                continue
+            is_older = self._births.is_older(value)
+            if is_older or (is_older is None and type(class_lookup(cls, "__init__")[1]) is FunctionType):
+                self.reads.note(value, cls.__qualname__, where)
 
     def _made(self, obj: Any) -> None:
         """An object is being initialised: unless a chain of reads led to it, the call makes it."""

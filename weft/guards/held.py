@@ -1,5 +1,5 @@
-"""What objects of weft's hold, which no code of the user's reads: a compiled function its function, and a scripted
-Module the lists, dicts and objects that its program reads and writes."""
+"""What objects of weft's hold, which no code of the user's reads: a compiled function its function, a distribution its
+parameters, and a scripted Module the lists, dicts and objects that its program reads and writes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 HOLDING: Final = frozenset({*CONTAINERS, Kind.INSTANCE})
 CALLED: Final = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.PARTIAL, Kind.MODULE, Kind.INSTANCE})
 
+_SETTINGS: Final = frozenset({
+    Kind.SCALAR, Kind.TUPLE, Kind.SYMBOL, Kind.ARRAY, Kind.ITERATOR, Kind.LIST, Kind.LEAF, Kind.INSTANCE,
+})
+
 
 def called_by(kinds: Kinds, value: Any) -> list[Any]:
     """What an object of weft's that is called calls in turn: a compiled function its function, a scripted method its
@@ -26,6 +30,39 @@ def called_by(kinds: Kinds, value: Any) -> list[Any]:
     if kinds.origins.of_class(type(value)) != INTERNAL:
         return []
     return [v for v in instance_dict(value).values() if callable(v) and kinds.of(v) in CALLED]
+
+
+def is_own(kinds: Kinds, value: Any) -> bool:
+    """Whether a value is an object of weft's or of NumPy's that computes by its attributes: none that calls another."""
+    is_of_machinery = kinds.of(value) is Kind.INSTANCE and kinds.origins.of_class(type(value)) == INTERNAL
+    return is_of_machinery and not called_by(kinds, value)
+
+
+def note_settings(reads: Reads, owner: Any, text: str, where: Location) -> None:
+    """What an object of weft's (a scheduler, a distribution) or of NumPy's goes by in its methods, and the objects
+    of weft's that it holds."""
+    pending, seen = [(owner, text)], set()
+    while pending:
+        each, path = pending.pop()
+        seen.add(id(each))
+        for name, value in list(instance_dict(each).items()):
+            kind, inner = reads.kinds.of(value), f"{path}.{name}"
+            if kind not in _SETTINGS:
+                continue
+            reads.entry(AttributeSlot(each, name, inner), where)
+            reads.draws_from(value, where)
+            if kind is Kind.LIST:
+                reads.structure(value, inner, where)
+            parts = [*enumerate(value)] if kind in (Kind.LIST, Kind.TUPLE) else []
+            held = [(value, inner), *((part, f"{inner}[{i}]") for i, part in parts)]
+            pending += [pair for pair in held if id(pair[0]) not in seen and is_own(reads.kinds, pair[0])]
+
+
+def note_settings_in(reads: Reads, container: Any, text: str, where: Location) -> None:
+    """The settings of objects of weft's in a container that code of weft's may be called with."""
+    for key, value in container.items() if isinstance(container, dict) else enumerate(container):
+        if is_own(reads.kinds, value):
+            note_settings(reads, value, f"{text}[{key_text(key)}]", where)
 
 
 def note_attribute(reads: Reads, owner: Any, name: str, text: str, where: Location, seen: set[int]) -> None:

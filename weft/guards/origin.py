@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from weft.support.locations import PACKAGE, is_internal
 from weft.support.naming import own_name
@@ -44,6 +45,13 @@ class Origins:
         if owner is None:
             owner = self._modules[name or ""] = self._judge_module(name or "")
         return owner
+
+    def of_scope(self, scope: Mapping[str, Any]) -> str:
+        """The owner of globals: of the module that they name, unless another module has the name."""
+        name = scope.get("__name__")
+        name = name if isinstance(name, str) else ""
+        is_others = getattr(sys.modules.get(name), "__dict__", scope) is not scope and scope.get("__spec__") is None
+        return USER if is_others else self.of_module(name)
 
     def of_class(self, cls: type) -> str:
         """The owner of the module of a class; one made in C may have no name there, but a member of its objects."""

@@ -19,7 +19,7 @@ from weft.guards.asked import AMBIENT, content_of, module_of, settings_now
 from weft.guards.class_reads import DESCRIPTORS
 from weft.guards.effects import PASS_IN, PASS_ITEM, SideEffectError, builtin_deed, caller_deed, is_foreign, refusal
 from weft.guards.guard import FunctionGuard, TypeGuard
-from weft.guards.held import CALLED, HOLDING, called_by, note_attribute
+from weft.guards.held import CALLED, HOLDING, called_by, is_own, note_attribute, note_settings
 from weft.guards.hidden_guard import AnswerGuard, results_in
 from weft.guards.kinds import BORING, CONTAINERS, Kind, Kinds, content_of_cell, is_changeable, parts_of, pointed_to
 from weft.guards.leaf_reads import LeafReads, overrides_instances
@@ -199,6 +199,8 @@ class Reads(LeafReads):
             self.behind(value, text, where)
         for inner in called_by(self.kinds, value):
             self.note(inner, text, where)
+        if kind is Kind.METHOD and is_own(self.kinds, value.__self__):
+            note_settings(self, value.__self__, f"{text}.__self__", where)
         for inner, name in parts_of(kind, value, text):
             self.note(inner, name, where)
             if kind is not Kind.TUPLE:
@@ -255,7 +257,7 @@ class Reads(LeafReads):
             self.drawn[id(value)].used = True
             self.refuse_to_take(where)
         elif self.kinds.of(value) is Kind.INSTANCE and module_of(type(value)) == "numpy" and self.is_known(value):
-            self.settings(value, type(value).__name__, where)
+            note_settings(self, value, type(value).__name__, where)
 
     def refuse_to_take(self, where: Location) -> None:
         """Code is about to take from an iterator. In a hook or rule it is refused before: a program calls that instead,
@@ -354,6 +356,8 @@ class Reads(LeafReads):
             for cell in function.__closure__ or ():
                 inner = content_of_cell(cell)
                 if callable(inner) and self.kinds.of(inner) in CALLED:
+                    if is_own(self.kinds, inner):  # a setting that decorates
+                        note_settings(self, inner, type(inner).__name__, where)
                     self.note(inner, getattr(inner, "__qualname__", "function"), where)
                 if self.kinds.of(inner) is Kind.DICT and function.__qualname__ == "singledispatch.<locals>.dispatch":
                     self.structure(inner, "what singledispatch registers", where)
@@ -535,7 +539,11 @@ class Reads(LeafReads):
         if isinstance(raw, _IN_C) and owner is not None and not is_changeable(owner):
             return self.told(obj, name, path, where) if store is None and sure else MISSING
         if overrides_instances(raw):
+            if sure and id(obj) not in self.fresh and is_own(self.kinds, obj):
+                note_settings(self, obj, path.rpartition(".")[0], where)
             return self.descriptor(obj, name, raw, path, where, sure and store is None and id(obj) not in self.fresh)
+        if raw is MISSING and self._is_weft(cls) and id(obj) not in self.fresh:
+            getattr(obj, name, None)  # a table of operators has them once they have been asked for
         if raw is MISSING and (module := self.submodule(obj, name)) is not MISSING:
             if store is not None:
                 self.stored_in_module(obj, name, store)
@@ -556,27 +564,17 @@ class Reads(LeafReads):
             return MISSING
         if isinstance(raw, DESCRIPTORS) or hasattr(type(raw), "__get__"):
             if sure and self._is_weft(cls) and id(obj) not in self.fresh:
-                self.settings(obj, path.rpartition(".")[0], where)
+                note_settings(self, obj, path.rpartition(".")[0], where)
             return self.class_value(cls, name, raw, where)
         self.lacks(cls, name, where, owner)
         return self.entry(ClassSlot(owner, name, path), where, read) if owner and is_changeable(owner) else raw
-
-    def settings(self, obj: Any, text: str, where: Location) -> None:
-        """What an object of weft's own (a scheduler) or of NumPy's has for its methods to go by."""
-        for name, value in list(instance_dict(obj).items()):
-            if self.kinds.of(value) in (Kind.SCALAR, Kind.TUPLE, Kind.SYMBOL, Kind.ARRAY, Kind.ITERATOR):
-                self.entry(AttributeSlot(obj, name, f"{text}.{name}"), where)
-                self.draws_from(value, where)
-            elif self.kinds.of(value) is Kind.LIST:
-                self.entry(AttributeSlot(obj, name, f"{text}.{name}"), where)
-                self.structure(value, f"{text}.{name}", where)
 
     def used(self, obj: Any, text: str, where: Location, sure: bool) -> None:
         """An object took part in an operator, a statement or a call: its class decides what that does."""
         cls = type(obj)
         self.special_methods(cls, where)
-        if sure and module_of(cls) == "numpy" and id(obj) not in self.fresh:
-            self.settings(obj, text, where)
+        if sure and id(obj) not in self.fresh and (module_of(cls) == "numpy" or is_own(self.kinds, obj)):
+            note_settings(self, obj, text, where)
         if (
             sure and id(obj) not in self.weak and is_changeable(cls) and id(obj) not in self.fresh
             and id(obj) not in self.types and class_lookup(cls, "__class__")[0] is object

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from weft.guards.analyse import MATCH_ARGS, OPENING
 from weft.guards.effects import builtin_deed, called_deed, caller_deed, refusal
+from weft.guards.held import note_settings_in
 from weft.guards.kinds import BORING, CONTAINERS, Kind, is_changeable
 from weft.guards.origin import INTERNAL
 from weft.guards.plan import Link, Plan
@@ -201,6 +202,8 @@ class Visitor:
             pool.append((value, text))
         if opened and kind is Kind.INSTANCE:
             self.reads.used(value, text, where, sure)
+        if opened and sure and (kind in CONTAINERS or kind is Kind.TUPLE):
+            note_settings_in(self.reads, value, text, where)
         if opened and kind is Kind.CLASS:
             self.reads.constructors(value, where)
             if is_changeable(type(value)):

@@ -33,11 +33,10 @@ class Settings:
             self.d = {"a": 5.0}
 
 
-class Listener:
+class Methods:
     """Every method is called by weft alone."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    settings: Settings
 
     def scaled(self, *args: Any) -> Any:
         return args[-1] * self.settings.factor
@@ -48,6 +47,38 @@ class Listener:
 
     def loss(self, x: Any) -> Any:
         return (x * self.settings.factor).square().sum()
+
+
+class Listener(Methods):
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+
+class Unseen(Methods):
+    """No code of the user's runs when an object of this class is made."""
+
+
+class New(Methods):
+    def __new__(cls, settings: Settings) -> New:
+        self = object.__new__(cls)
+        self.settings = settings
+        return self
+
+
+class Row(Methods, list[Any]):
+    @property
+    def settings(self) -> Settings:  # type: ignore[override]
+        return self[0]  # type: ignore[no-any-return]
+
+
+def unseen(settings: Settings) -> Unseen:
+    listener = Unseen()
+    listener.settings = settings
+    return listener
+
+
+def row(settings: Settings) -> Row:
+    return Row([settings])
 
 
 class Rows(weft.utils.data.Dataset[Any]):
@@ -62,10 +93,11 @@ class Rows(weft.utils.data.Dataset[Any]):
 
 
 Step = Callable[[Any], Any]
+Listens = Callable[[Settings], Any]
 
 
-def saved(s: Settings) -> Step:
-    listener = Listener(s)
+def saved(s: Settings, listens: Listens) -> Step:
+    listener = listens(s)
     hooks = weft.autograd.graph.saved_tensors_hooks(lambda t: t, listener.scaled)
 
     def step(x: Any) -> Any:
@@ -76,9 +108,9 @@ def saved(s: Settings) -> Step:
     return step
 
 
-def of_a_parameter(s: Settings) -> Step:
+def of_a_parameter(s: Settings, listens: Listens) -> Step:
     p = nn.Parameter(weft.ones(2))
-    p.register_hook(Listener(s).scaled)
+    p.register_hook(listens(s).scaled)
 
     def step(x: Any) -> Any:
         p.grad = None
@@ -89,10 +121,10 @@ def of_a_parameter(s: Settings) -> Step:
     return step
 
 
-def of_an_optimizer(s: Settings) -> Step:
+def of_an_optimizer(s: Settings, listens: Listens) -> Step:
     p = nn.Parameter(weft.ones(2))
     optimizer = weft.optim.SGD([p], lr=0.1)
-    optimizer.register_step_post_hook(Listener(s).once_more)
+    optimizer.register_step_post_hook(listens(s).once_more)
 
     def step(x: Any) -> Any:
         optimizer.zero_grad()
@@ -103,26 +135,26 @@ def of_an_optimizer(s: Settings) -> Step:
     return step
 
 
-def of_a_module(s: Settings) -> Step:
+def of_a_module(s: Settings, listens: Listens) -> Step:
     layer = nn.Identity()
-    layer.register_forward_hook(Listener(s).scaled)
+    layer.register_forward_hook(listens(s).scaled)
     return lambda x: layer(x)
 
 
-def of_a_data_set(s: Settings) -> Step:
+def of_a_data_set(s: Settings, listens: Listens) -> Step:
     rows = weft.utils.data.Subset(Rows(s), [1, 2])
     return lambda x: rows[1] * x.sum()
 
 
-def of_a_transform(s: Settings) -> Step:
-    gradient = weft.func.grad(Listener(s).loss)
+def of_a_transform(s: Settings, listens: Listens) -> Step:
+    gradient = weft.func.grad(listens(s).loss)
     return lambda x: gradient(x)
 
 
-def made_in_the_call(s: Settings) -> Step:
+def made_in_the_call(s: Settings, listens: Listens) -> Step:
     def step(x: Any) -> Any:
         y = x * 2
-        listener = Listener(s)
+        listener = listens(s)
         y.register_hook(listener.scaled)
         return weft.autograd.grad((y * y).sum(), x)[0]
 
@@ -133,12 +165,15 @@ MAKERS = [saved, of_a_parameter, of_an_optimizer, of_a_module, of_a_data_set, of
 
 
 @pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("listens", [Listener, unseen, New, row])
 @pytest.mark.parametrize("make", MAKERS)
-def test_what_they_read_may_change(make: Callable[[Settings], Step], split: bool) -> None:
+def test_what_they_read_may_change(
+    make: Callable[[Settings, Listens], Step], listens: Listens, split: bool
+) -> None:
     seen = []
     for wrap in (lambda f: f, lambda f: weft.compile(f, split=split)):
         settings = Settings()
-        step, values = wrap(make(settings)), []
+        step, values = wrap(make(settings, listens)), []
         for number in range(6):
             settings.change(number)
             values.append(step(weft.tensor([1.0, 2.0], requires_grad=True)).tolist())

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import functools
 import operator
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
 import weft.distributions.constraints as constraints
 from weft.distributions.constraints import Constraint
-from weft.distributions.utils import Shape, _sum_rightmost
+from weft.distributions.utils import Shape, _sum_rightmost, memory_of
 from weft.support.errors import Unsupported, ValueProblem
 from weft.tensor.size import Size
 from weft.tensor.tensor import Tensor
 
 TOO_FEW = "Too few dimensions on input"
+
+
+class _Kept:
+    """What a transform gives again: its inverse, as long as somebody uses it, and an x with its y. No attribute of the
+    transform's changes with them."""
+
+    __slots__ = ("inverse", "x", "y")
+
+    def __init__(self) -> None:
+        self.inverse: weakref.ref[Transform] | None = None
+        self.x: Any = None
+        self.y: Any = None
 
 
 class Transform:
@@ -39,11 +52,10 @@ class Transform:
         if cache_size not in (0, 1):
             raise ValueProblem("cache_size must be 0 or 1")
         self._cache_size = cache_size
-        self._inv: Transform | None = None
-        self._cached_x_y: tuple[Any, Any] = None, None
+        self._kept = _Kept()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_inv": None}
+        return {**self.__dict__, "_kept": _Kept()}
 
     def __getattr__(self, name: str) -> Any:
         if name == "sign":
@@ -60,9 +72,11 @@ class Transform:
     @property
     def inv(self) -> Transform:
         """The inverse; t.inv.inv is t."""
-        if self._inv is None:
-            self._inv = _InverseTransform(self)
-        return self._inv
+        inverse = None if self._kept.inverse is None else self._kept.inverse()
+        if inverse is None:
+            inverse = _InverseTransform(self)
+            self._kept.inverse = weakref.ref(inverse)
+        return inverse
 
     def _arguments(self) -> tuple[Any, ...]:
         """What `__init__` takes besides the cache size."""
@@ -87,18 +101,21 @@ class Transform:
         """y of x."""
         if self._cache_size == 0:
             return self._call(x)
-        if x is not self._cached_x_y[0]:
-            self._cached_x_y = x, self._call(x)
-        y: Tensor = self._cached_x_y[1]
-        return y
+        pair = self._pair()
+        if x is not pair.x:
+            pair.x, pair.y = x, self._call(x)
+        return pair.y
 
     def _inv_call(self, y: Tensor) -> Tensor:
         if self._cache_size == 0:
             return self._inverse(y)
-        if y is not self._cached_x_y[1]:
-            self._cached_x_y = self._inverse(y), y
-        x: Tensor = self._cached_x_y[0]
-        return x
+        pair = self._pair()
+        if y is not pair.y:
+            pair.x, pair.y = self._inverse(y), y
+        return pair.x
+
+    def _pair(self) -> _Kept:
+        return memory_of(self).setdefault("_kept", _Kept())
 
     def _call(self, x: Tensor) -> Tensor:
         raise Unsupported(f"{type(self).__name__} computes nothing forwards")
@@ -134,54 +151,52 @@ class SameClass(Transform):
 class _InverseTransform(Transform):
     """The inverse of a transform, which `Transform.inv` gives."""
 
-    _inv: Transform
-
     def __init__(self, transform: Transform) -> None:
         super().__init__(transform._cache_size)
-        self._inv = transform
+        self._forward = transform
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
-        return self._inv.codomain
+        return self._forward.codomain
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Any:
-        return self._inv.domain
+        return self._forward.domain
 
     @property
     def bijective(self) -> Any:
-        return self._inv.bijective
+        return self._forward.bijective
 
     @property
     def sign(self) -> Any:
-        return self._inv.sign
+        return self._forward.sign
 
     @property
     def inv(self) -> Transform:
-        return self._inv
+        return self._forward
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        return self._inv.with_cache(cache_size).inv
+        return self._forward.with_cache(cache_size).inv
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _InverseTransform) and self._inv == other._inv
+        return isinstance(other, _InverseTransform) and self._forward == other._forward
 
     __hash__ = None
 
     def __call__(self, x: Tensor) -> Tensor:
-        return self._inv._inv_call(x)
+        return self._forward._inv_call(x)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return -self._inv.log_abs_det_jacobian(y, x)
+        return -self._forward.log_abs_det_jacobian(y, x)
 
     def forward_shape(self, shape: Size) -> Size:
-        return self._inv.inverse_shape(shape)
+        return self._forward.inverse_shape(shape)
 
     def inverse_shape(self, shape: Size) -> Size:
-        return self._inv.forward_shape(shape)
+        return self._forward.forward_shape(shape)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._inv!r})"
+        return f"{type(self).__name__}({self._forward!r})"
 
 
 def _widened(constraint: Constraint, event_dim: int) -> Constraint:
@@ -234,10 +249,11 @@ class ComposeTransform(Transform):
 
     @property
     def inv(self) -> Transform:
-        if self._inv is None:
-            self._inv = ComposeTransform([part.inv for part in reversed(self.parts)])
-            self._inv._inv = self
-        return self._inv
+        inverse = None if self._kept.inverse is None else self._kept.inverse()
+        if inverse is None:
+            inverse = ComposeTransform([part.inv for part in reversed(self.parts)])
+            self._kept.inverse, inverse._kept.inverse = weakref.ref(inverse), weakref.ref(self)
+        return inverse
 
     def with_cache(self, cache_size: int = 1) -> Transform:
         return self if self._cache_size == cache_size else ComposeTransform(self.parts, cache_size)

@@ -120,15 +120,15 @@ class DataLoader(Generic[T]):
         return len(self._order)
 
     def __iter__(self) -> Iterator[Any]:
-        # drawn also without workers: the order is the same with them
-        seed = int(aten.randint(0, 2**63 - 1, (), generator=self.generator))
+        # drawn also without workers: the order is the same with them. Only they ask for its value
+        seed = aten.randint(0, 2**63 - 1, (), generator=self.generator)
         if self.is_iterable:
             return LoaderIterator(self, self._stream()) if self.num_workers == 0 else ThreadedIterator(
-                self, self._streams_ahead(seed)
+                self, self._streams_ahead(int(seed))
             )
         chosen = iter(self._order)
         return LoaderIterator(self, map(self._fetch, chosen)) if self.num_workers == 0 else ThreadedIterator(
-            self, self._ahead(chosen, seed)
+            self, self._ahead(chosen, int(seed))
         )
 
     @property
