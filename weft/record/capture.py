@@ -160,6 +160,10 @@ class Capture:
         """What a call gave, or wrote, has a new history: that of the value that it has now."""
         self.tensors.note_history(out)
 
+    def note_view(self, op: Op, args: tuple[Any, ...], node: OpNode, out: Any) -> None:
+        """This view operator gave views with this history."""
+        self.tensors.note_view(op, args, node, out)
+
     def note_function(self, node: FunctionNode, inputs: Sequence[Tensor], outputs: Sequence[Any]) -> None:
         """A custom Function was called with these tensors, and has this node."""
         self.tensors.note_function(node, inputs, outputs)
