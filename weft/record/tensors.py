@@ -66,10 +66,9 @@ class SymbolicTensors:
         if op.view_if_captured:
             return self._view_at(op, *args)
         node = self.recorder.emit(op, args, self.operand(args))
-        if node.outputs and not isinstance(node.outputs[0].type, TensorType):
-            raise refusal(
-                f"{op.base}() answers Python with {node.outputs[0].type}, which is only known when the program runs"
-            )
+        number = next((v.type for v in node.outputs if not isinstance(v.type, TensorType)), None)
+        if number is not None:
+            raise refusal(f"{op.base}() answers Python with {number}, which is only known when the program runs")
         is_placed = op.is_placed or is_permuted(args, self.recorder.env)
         orders = result_orders(op, args, self.recorder.env) if is_placed else ()
         if orders:
