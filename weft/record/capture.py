@@ -50,8 +50,8 @@ R = TypeVar("R")
 DETACH = aten.detach.default.op
 _STRANGE_STATE = (
     "a compiled function puts a generator into a state that it has not asked for itself (get_rng_state): the seed in "
-    "it is only known when the program runs. Do so outside of the function, or give it the two numbers of "
-    "Generator.get_state()"
+    "it is only known when the program runs. Do so outside of the function, or give it two numbers, "
+    "(Generator.initial_seed(), Generator.offset)"
 )
 
 
