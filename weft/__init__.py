@@ -49,6 +49,7 @@ from weft.support.seams import sparse_rows as _sparse_rows
 from weft.support.seams import split_function as _split_function
 from weft.support.seams import standalone as _standalone
 from weft.support.tracebacks import install as _install_tracebacks
+from weft.tensor import generator_states as _generator_states  # noqa: F401
 from weft.tensor import subclass as _subclass  # noqa: F401
 from weft.tensor.creation import as_tensor, from_numpy, tensor
 from weft.tensor.device import Device as device

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from weft.ops.packet import aten
 from weft.runtime.generator import Generator, default_generator, fork_rng, initial_seed, manual_seed, seed
 from weft.support.errors import ArgumentError, StateError
-from weft.tensor.modes import below_interceptors, modes
-from weft.tensor.tensor import Tensor, tensor_around
+from weft.tensor.generator_states import state_of
+from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 
 _STATE_BYTES = 16
@@ -21,16 +18,7 @@ __all__ = [
 
 def get_rng_state() -> Tensor:
     """The default generator's state, uint8 [16]: its seed and its offset, 8 bytes each, little end first."""
-    seed, offset = default_generator.get_state()
-    capture = modes.capture
-    if capture is None:
-        return tensor_around(np.array((seed, offset), dtype="<u8").view(np.uint8))
-    signed = seed if seed < 1 << 63 else seed - (1 << 64)
-    with below_interceptors():
-        words = [n if isinstance(n, Tensor) else aten.full((), n, dtype=dt.int64) for n in (signed, offset)]
-        state: Tensor = aten.view(aten.stack(words), dt.uint8)
-        capture.keep_random_state(state, default_generator.place())
-    return state
+    return state_of(default_generator)
 
 
 def set_rng_state(new_state: Tensor | tuple[int, int]) -> None:

@@ -295,7 +295,7 @@ def run(program: Program, mode: str) -> list[list[Any]]:
                 loss.backward()
                 gradient = w.grad
             values = [loss.detach().cpu().numpy(), gradient.detach().cpu().numpy()]
-            log.append([*values, *(g.get_state() for g in generators)])
+            log.append([*values, *(g.place()[::2] for g in generators)])
     return log
 
 

@@ -89,8 +89,8 @@ def _undo_of(value: Any) -> Callable[[], None] | None:
         array = value.copy()
         return lambda: np.copyto(value, array) if value.flags.writeable else None
     if isinstance(value, Generator):
-        state = value.get_state()
-        return lambda: value.set_state(state)  # type: ignore[return-value]
+        place = value.place()
+        return lambda: value.return_to(place)
     if isinstance(value, (random.Random, np.random.RandomState)):
         return _python_generator(value)
     if isinstance(value, np.random.Generator):

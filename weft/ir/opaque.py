@@ -168,6 +168,16 @@ CALL_FUNCTION = define(
     public=(),
 )
 
+WHERE_REACHED = define(
+    "autograd::where_reached(Tensor hooked, Tensor passed, Object[] waits_for) -> Tensor",
+    "What a hook made of a gradient (`hooked`), if the walk came to the node that the hook waits for: if some of "
+    "`waits_for` is there. Else the gradient as it was (`passed`).",
+    type=lambda hooked, passed, waits_for: hooked,
+    kernel=lambda hooked, passed, waits_for: hooked,
+    vjp={"hooked": lambda g: g},
+    public=(),
+)
+
 ACCUMULATE = define(
     "autograd::accumulate_grad(Tensor present, Object has, Tensor grad) -> Tensor",
     "The new gradient of a leaf: present + grad if there is one already (`has`, decided when the program "

@@ -35,7 +35,7 @@ def write_out(name: str, takes: Out, result: Tensor, out: Tensor, args: tuple[An
             f"{name}: Expected all tensors to be on the same device, but found at least two devices, {result.device} "
             f"and {out.device}! Move the tensor given as out= with .to({str(result.device)!r})"
         )
-    _check_dtype(name, takes, result.dtype, out.dtype)
+    _check_dtype(name, takes, result.dtype, out.dtype, args)
     if takes.is_apart:
         _check_places(name, out)
         _check_apart(name, out, args)
@@ -63,10 +63,13 @@ def no_history(name: str, args: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
     return args
 
 
-def _check_dtype(name: str, takes: Out, result: DType, out: DType) -> None:
-    if takes.dtype == "castable":
-        promotion.check_cast(result, out)
-    elif takes.dtype != "any" and out is not result and out not in takes.also:
+def _check_dtype(name: str, takes: Out, result: DType, out: DType, args: tuple[Any, ...]) -> None:
+    of_complex = [t.dtype for t in tensors_in(args) if t.dtype.is_complex] if takes.is_real else []
+    if of_complex and out.is_complex:
+        result = of_complex[0]
+    elif of_complex or takes.dtype == "castable":
+        return promotion.check_cast(result, out)
+    if takes.dtype not in ("any", "castable") and out is not result and out not in takes.also:
         raise DTypeError(f"{name}: Expected out tensor to have dtype {result}, but got {out} instead")
 
 

@@ -131,7 +131,7 @@ def with_out(packet: Packet) -> Callable[..., Any]:
             raise ArgumentError(f"{name}() got an unexpected keyword argument 'out'")
         takes = packet.calls.resolve(args, kwargs)[0].takes
         kwargs = computed_in(takes, kwargs, out)
-        return into(name, takes, packet(*no_history(name, args, out), **kwargs), out, args)
+        return into(name, takes, packet(*no_history(name, args, out), **kwargs), out, (*args, *kwargs.values()))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = packet.__doc__  # made when the function is first asked for

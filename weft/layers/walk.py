@@ -150,8 +150,11 @@ def with_history(op: Op, args: Args, lower: Callable[[Op, Args], Any] = below) -
     if op.view is not None or op.view_if_captured:
         _mark_default(out, args[0]._view)
     record.finish(node, out)
-    if modes.capture is not None and op.view is None:
-        modes.capture.note_history(out)
+    if modes.capture is not None:
+        if op.view is None:
+            modes.capture.note_history(out)
+        else:
+            modes.capture.note_view(op, args, node, out)
     return out
 
 

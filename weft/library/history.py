@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weft.autograd.function import Function
 from weft.layers.transforms.fallback import each
 from weft.layers.walk import walk_on
+from weft.library.values import separated
 from weft.ops.packet import aten
 from weft.support.errors import StateError
 from weft.tensor.tensor import Tensor
@@ -114,4 +115,5 @@ def _one_by_one(user: UserOperator, size: Any, lengths: Lengths, flat: Args, in_
     first = [aten.movedim(v, d, 0) if is_many else v for v, d, is_many in zip(flat, in_dims, flags, strict=True)]
     args = _gathered(lengths, first)
     out = each(user.op, size, _gathered(lengths, flags), args, lambda one: user.call(user.overload, one))
-    return out, (0,) * len(out) if isinstance(out, tuple) else 0
+    dims = tuple([0 if isinstance(r, Tensor) else None for r in separated(out)])  # (numbers are those of all examples)
+    return out, dims if isinstance(out, tuple) else dims[0]

@@ -109,11 +109,13 @@ class Out:
         operators that promote are castable, and all others are exact.
     also: dtypes that an exact one takes besides.
     is_apart: nothing that shares memory with an argument.
+    is_real: of complex arguments the result is real; then it takes what that can be cast to, of complex dtypes theirs.
     """
 
     dtype: str = ""
     also: tuple[DType, ...] = ()
     is_apart: bool = False
+    is_real: bool = False
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from typing import Any
 from weft.ir.builder import Builder
 from weft.ir.copies import same_operands
 from weft.ir.graph import Block, Graph, Node, Operand, Value
-from weft.ir.opaque import CALL_FUNCTION, STOP_GRADIENT, WITH_HISTORY
+from weft.ir.opaque import CALL_FUNCTION, STOP_GRADIENT, WHERE_REACHED, WITH_HISTORY
+from weft.passes.dce import dce
 from weft.passes.effects import has_effect
 from weft.passes.open_opaque import open_opaque
 from weft.passes.rebuild import rebuild, rewrite_operators
@@ -97,6 +98,12 @@ def stop_gradients(graph: Graph, without: Notes, inner: int = 0) -> Graph:
 def open_functions(graph: Graph) -> Graph:
     """The graph as it is computed, without autograd::call_function."""
     return rewrite_operators(graph, lambda builder, node, args: args[0], lambda op: op is CALL_FUNCTION)
+
+
+def open_waiting(graph: Graph) -> Graph:
+    """The graph where walks come to all nodes that hooks wait for, without autograd::where_reached."""
+    opened = rewrite_operators(graph, lambda builder, node, args: (args[0],), lambda op: op is WHERE_REACHED)
+    return graph if opened is graph else dce(opened)
 
 
 def _was(of: Node | Block) -> tuple[Operand, ...]:
@@ -184,15 +191,16 @@ class _Histories:
 
 @dataclass(eq=False)
 class Rule:
-    """The backward of a custom Function as a graph. Its parameters: the gradients of the outputs, the outputs, and what
-    else it reads, each with what is noted of it. It gives a gradient for each input, or None. after: the rule that must
-    have run before, since this one did; has_run: whether this one did, and the other one has not run since."""
+    """The backward of a custom Function as a graph. Its parameters: the gradients of the outputs, the outputs, what
+    the rule `after` gave, and what else it reads, each with what is noted of it. It gives a gradient for each input, or
+    None. after: the rule that must have run before, since this one did; arrived: what this one gave, and in which walk,
+    until the one that waits for it has run."""
 
     graph: Graph
     outputs: tuple[Value, ...]
     read: tuple[tuple[Value, Any], ...]
     after: Rule | None = None
-    has_run: bool = False
+    arrived: tuple[Any, tuple[Any, ...]] = (None, ())
 
 
 def _rule(graph: Graph, without: Notes, call: FunctionCall) -> Rule | None:
@@ -204,7 +212,12 @@ def _rule(graph: Graph, without: Notes, call: FunctionCall) -> Rule | None:
     outputs = tuple([v for v in call.outputs if v is not None])
     seeds = {v: builder.param(v.type) for v in outputs}
     own = {v: builder.param(v.type) for v in outputs}
-    inside = {g: seeds[v] for v, g in zip(call.outputs, call.grads, strict=True) if g is not None and v is not None}
+    after = call.after or FunctionCall((), ())
+    inside = {
+        g: builder.param(v.type) for v, g in zip(after.outputs, after.gradients, strict=False) if g is not None and v
+    }
+    arriving = zip(call.outputs, call.grads, strict=True)
+    inside.update((g, seeds[v]) for v, g in arriving if g is not None and v is not None)
     read: dict[tuple[Value, Any], Value] = {}
 
     def operand(was: Any, note: Any) -> Any:
@@ -236,10 +249,11 @@ def _between(graph: Graph, call: FunctionCall) -> list[Node]:
     places = {v: i for i, node in enumerate(graph.nodes) for v in node.outputs}
     start = max([places.get(v, -1) for v in call.outputs if v is not None], default=-1)
     wanted, positions = [r for r in call.gradients if r is not None], set[int]()
+    ends = {*call.grads, *(() if call.after is None else call.after.gradients)}
     while wanted:
         value = wanted.pop()
         at = places.get(value, -1)
-        if at > start and at not in positions and value not in call.grads:
+        if at > start and at not in positions and value not in ends:
             positions.add(at)
             wanted.extend(graph.nodes[at].needs())
     return [graph.nodes[at] for at in sorted(positions)]

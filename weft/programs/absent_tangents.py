@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from weft.ir.builder import Builder
-from weft.ir.graph import Graph, Node, Operand, Value
+from weft.ir.graph import Graph, Node, Operand, Value, values_in
+from weft.ir.opaque import WHERE_REACHED
 from weft.ops.packet import aten
 from weft.passes.dce import dce
 from weft.passes.rebuild import rebuild
@@ -21,14 +22,20 @@ _SUM = aten.add.Tensor.op
 
 def without_tangents(graph: Graph, tangents: Sequence[Value], absent: Collection[int]) -> Graph:
     """A graph of gradients, linear in its `tangents`, of which some are absent: by their numbers. What takes such a
-    value otherwise than in a sum goes on taking zeros; parameters and results stay in their places."""
+    value otherwise than in a sum goes on taking zeros; parameters and results stay in their places. Hooks that wait
+    for such a value alone do not run."""
     depending, nothing = set(tangents), {tangents[i] for i in absent}
-    staying: dict[Node, int] = {}  # of sums, the summand that is there
+    staying: dict[Node, int] = {}  # of sums, the summand that is there; of hooks that do not run, what they are given
     for node in graph.nodes:
         taken = [v for v in node.needs() if v in depending]
         if not taken:
             continue
         depending.update(node.outputs)
+        if node.op is WHERE_REACHED and nothing.issuperset(values_in(node.args[2])):
+            staying[node] = 1
+            if node.args[1] in nothing:
+                nothing.update(node.outputs)
+            continue
         if nothing.issuperset(taken):
             nothing.update(node.outputs)
         elif node.op is _SUM and not nothing.isdisjoint(taken) and _is_plain(graph.env, node):

@@ -36,13 +36,15 @@ from weft.tensor.tensor import Tensor, tensor_around
 class InnerResult:
     """output: its number among the results that have a history; above: those that are computed from it; saving: for
     each result, the nodes of its graph down to this one that save something, as bits. value: in the graph; is_heard:
-    whether hooks of the function's own change its gradient."""
+    whether hooks of the function's own change its gradient; is_returned: whether the caller has it, and not just views
+    of it."""
 
     output: int
     above: frozenset[int]
     saving: tuple[int, ...]
     value: Value
     is_heard: bool
+    is_returned: bool
 
 
 def places_of_inner(outputs: Sequence[Tensor], graphs: Graphs) -> list[int]:
@@ -57,14 +59,14 @@ def places_of_inner(outputs: Sequence[Tensor], graphs: Graphs) -> list[int]:
 
 
 def inner_result(
-    outputs: Sequence[Tensor], graphs: Graphs, bits: Mapping[Node, int], at: int, value: Value
+    outputs: Sequence[Tensor], graphs: Graphs, bits: Mapping[Node, int], at: int, value: Value, is_returned: bool
 ) -> InnerResult:
-    """What is noted of one. bits: of the nodes that save something."""
+    """What is noted of one. bits: of the nodes that save something; is_returned: whether the caller has it."""
     node = outputs[at]._node
     above = frozenset(
         i for i, (out, graph) in enumerate(zip(outputs, graphs, strict=True)) if node in graph and out._node is not node
     )
-    return InnerResult(at, above, saving_down_to(node, graphs, bits), value, is_heard(outputs[at]))
+    return InnerResult(at, above, saving_down_to(node, graphs, bits), value, is_heard(outputs[at]), is_returned)
 
 
 class Returned:

@@ -422,10 +422,13 @@ class CompiledFunctionBackward(ProgramBackward):
             )
 
     def _inner_now(self) -> dict[int, Tensor]:
-        """The inner results that somebody has, and that are as the call gave them, by number."""
+        """The inner results that somebody has, and that are as the call gave them, by number. Where hooks wait for
+        others, all that is saved is seen as one function of the inputs, with those hooks in it."""
         first, there = self if self.first is None else self.first(), {}
+        inner = self.program.record.inner
         for number, result in enumerate(self.inner_results):
-            tensor = None if first is None else result.now(first)
+            is_seen = inner[number].is_returned or not self.gradients.has_waiting
+            tensor = result.now(first) if first is not None and is_seen else None
             if tensor is not None:
                 there[number] = tensor
         return there

@@ -121,10 +121,12 @@ def _is_made(capture: Capture, tensor: Tensor) -> bool:
 
 
 def record_backward(
-    capture: Capture, outputs: list[Tensor], leaves: list[Any], results: list[Any]
+    capture: Capture, outputs: list[Tensor], leaves: list[Any], results: list[Any], own: int
 ) -> tuple[JointRecord, list[Any]]:
-    """Record the backward of `outputs` for symbolic tangents. Returns the record and the gradients' operands
-    (None where there is none), behind them all of the gradients of inner results."""
+    """Record the backward of `outputs` for symbolic tangents. own: how many of the results the function returned;
+    others are what views of those are views of. Returns the record and the gradients' operands (None where there is
+    none), behind them all of the gradients of inner results."""
+    returned_ids = set(map(id, results[:own]))
     positions = {id(results[i]._autograd): i for i in made_leaves(capture, results)}  # (of a class, another object)
     capture.gradients.end_at_parts(outputs)
     endings = end_at_what_is_given(outputs, capture.outside.histories)
@@ -135,7 +137,11 @@ def record_backward(
     bits = bits_of(n for nodes in graphs for n in nodes if _saves(n))
     once = any(isinstance(n, FunctionNode) and n.gives_once for nodes in graphs for n in nodes)
     inner = [
-        inner_result(outputs, graphs, bits, at, value) for at in places_of_inner(outputs, graphs)
+        inner_result(
+            outputs, graphs, bits, at, value,
+            id(outputs[at]) in returned_ids or not capture.outside.is_made(outputs[at]),
+        )
+        for at in places_of_inner(outputs, graphs)
         if isinstance(value := capture.tensors.operand(outputs[at]), Value)
     ]
     builder = capture.recorder.builder

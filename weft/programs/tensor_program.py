@@ -20,11 +20,12 @@ from weft.autograd.node import Edge, InputMetadata, Node
 from weft.autograd.record import gradient_edge
 from weft.autograd.saved import FREED, SavedTensor
 from weft.ir.graph import Block, Graph, Operand, Value, values_in
+from weft.ir.opaque import WHERE_REACHED
 from weft.passes.dce import dce
 from weft.passes.entry_sizes import bind_arguments, giving_sizes
 from weft.passes.partition import Halves, partition
 from weft.passes.rebuild import with_values
-from weft.passes.stop_gradients import Notes, leads_elsewhere, open_functions, stop_gradients
+from weft.passes.stop_gradients import Notes, leads_elsewhere, open_functions, open_waiting, stop_gradients
 from weft.programs.absent_tangents import without_tangents
 from weft.programs.argument_histories import take_history
 from weft.programs.executable import Compiled, Interpreted, chosen, make_executable
@@ -71,7 +72,8 @@ class Gradients:
     has_users: bool = False
 
     def __post_init__(self) -> None:
-        self.executable = make_executable(self.halves.backward, self.backend)
+        self.executable = make_executable(open_waiting(self.halves.backward), self.backend)
+        self.has_waiting = WHERE_REACHED in self.joint.block.operators()  # hooks that others must have run before
         self._bodies: dict[tuple[tuple[int, ...], Absent], Body | None] = {}
         self._functions: Memo[tuple[tuple[int, ...], Absent, Wanted | None], GradientFunction] = Memo(
             limits.GRADIENTS_OF_A_GRAPH
@@ -124,7 +126,8 @@ class Gradients:
         return function
 
     def _lacking(self, graph: Graph, absent: Absent) -> Graph:
-        return without_tangents(graph, graph.params[len(graph.params) - self.tangents :], absent) if absent else graph
+        tangents = graph.params[len(graph.params) - self.tangents :]
+        return open_waiting(without_tangents(graph, tangents, absent) if absent else graph)
 
     def exact(self, absent: Absent, wanted: Wanted | None = None) -> Interpreted | Compiled:
         """The gradients (some, or all) where nothing comes in for some tangents, run so that no zeros take their place
@@ -371,7 +374,7 @@ class ProgramBackward(Node):
         except VersionError:  # perhaps of what only other gradients are computed from
             return self._some_natively(grads, self._given(grads, needs)[1])
         arrays = [*saved, *self._tangents_in(grads)]
-        if absent and gradients.has_users:
+        if absent and (gradients.has_users or gradients.has_waiting):
             results = gradients.exact(absent).run(arrays, self.symbols)
         else:
             results = gradients.executable.run(arrays, self.symbols)

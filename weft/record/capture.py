@@ -50,8 +50,8 @@ R = TypeVar("R")
 DETACH = aten.detach.default.op
 _STRANGE_STATE = (
     "a compiled function puts a generator into a state that it has not asked for itself (get_rng_state): the seed in "
-    "it is only known when the program runs. Do so outside of the function, or give it the two numbers of "
-    "Generator.get_state()"
+    "it is only known when the program runs. Do so outside of the function, or give it two numbers, "
+    "(Generator.initial_seed(), Generator.offset)"
 )
 
 
@@ -159,6 +159,10 @@ class Capture:
     def note_history(self, out: Any) -> None:
         """What a call gave, or wrote, has a new history: that of the value that it has now."""
         self.tensors.note_history(out)
+
+    def note_view(self, op: Op, args: tuple[Any, ...], node: OpNode, out: Any) -> None:
+        """This view operator gave views with this history."""
+        self.tensors.note_view(op, args, node, out)
 
     def note_function(self, node: FunctionNode, inputs: Sequence[Tensor], outputs: Sequence[Any]) -> None:
         """A custom Function was called with these tensors, and has this node."""

@@ -15,7 +15,7 @@ from weft.autograd.saved import SavedTensor
 from weft.autograd.views import CopySlices
 from weft.guards.watching import unwatched, watched
 from weft.ir.graph import Value
-from weft.ir.opaque import VALIDATE, opaque_op
+from weft.ir.opaque import VALIDATE, WHERE_REACHED, opaque_op
 from weft.ops.overrides import override_classes
 from weft.ops.packet import aten
 from weft.record.gradients import LeafGradients
@@ -57,7 +57,6 @@ class OpaqueEvaluator(Evaluator):
         hook's); the others stand at the line of the call.
         """
         self.walks += 1
-        self.recorder.histories.arrived.clear()
         if not self.is_for_callers:
             unwatched(refuse_to_go_on, self.gradients, roots, wanted, self.begin)
             self.has_own_walks = True
@@ -80,7 +79,7 @@ class OpaqueEvaluator(Evaluator):
 
         before, builder.where = builder.where, where
         try:
-            with self.resting():
+            with self.resting(), self.recorder.histories.walk():
                 unwatched(steps, take)
         finally:
             builder.where = before
@@ -178,7 +177,22 @@ class OpaqueEvaluator(Evaluator):
             gradients = super().post_hooks(node, out, grads)
         if not (self.recorder.depth or modes.grad or self.tensors.has_wrappers((*grads, *gradients))):
             histories.note_hooked_step(node, self.tensors.operand(grads), self.tensors.operand(gradients))
+            if self.is_for_callers:
+                return unwatched(self._where_reached, node, out, gradients)  # type: ignore[no-any-return]
         return gradients
+
+    def _where_reached(self, node: Node, out: tuple[Any, ...], gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What hooks made of gradients, in runs that come to the node that these hooks wait for."""
+        other: Node | None = getattr(node, "waits_for", None)
+        reached = () if other is None else self.recorder.histories.arrivals(other)
+        if not any(type(g) is Value for g in reached):
+            return gradients
+        emit, operand = self.recorder.builder.emit, self.tensors.operand
+        return tuple([
+            g if g is None or was is None or g is was
+            else self.handed_out(emit(WHERE_REACHED, (operand(g), operand(was), reached)).output)
+            for g, was in zip(gradients, out, strict=True)
+        ])
 
 
 def _calls_users(node: Node) -> bool:

@@ -45,7 +45,10 @@ class Histories:
         self.others: dict[HistoryNode, FunctionCall] = {}
         self.before: Callable[[Tensor], Value | OutputOf | bool] = lambda tensor: False
         self.value_of: Callable[[Tensor], Value] = lambda tensor: tensor._data.read()
+        self._views: dict[HistoryNode, tuple[tuple[Any, int], ...]] = {}
+        self._views_of_calls: set[HistoryNode] = set()
         self.made: set[Any] | None = None
+        self._walked: set[Any] = set()
         self.is_detached: Callable[[Tensor], bool] = lambda tensor: False
         self.is_argument: Callable[[Tensor], bool] = lambda tensor: False
         self._expected: tuple[Any, list[Any]] | None = None
@@ -85,6 +88,33 @@ class Histories:
             if self.givers.setdefault(value, node) is not node and state.index == 0 and len(self.given[node]) == 1:
                 self.others[node] = FunctionCall((value,), ((value, False),))
 
+    def note_views(self, node: OpNode, views: Sequence[Tensor]) -> None:
+        """These views have this history."""
+        self._views[node] = tuple([(x._data, x._version) for x in views])
+
+    def own_history(self, edge: Edge) -> Value | OutputOf | bool:
+        """The history that an edge leads to, where others of the same value may have another one: that of what a custom
+        Function gave, or of a view of it."""
+        node, index = edge
+        call = self.functions.get(node)
+        if call is not None:
+            return OutputOf(call, index)
+        return node in self._views_of_calls and (self.given[node][index] or False)
+
+    def note_views_of_call(self, node: OpNode, values: Sequence[Value]) -> None:
+        """Views have the history of these values, and show others."""
+        self._views_of_calls.add(node)
+        self.given[node] = tuple(values)
+
+    def _values_of(self, node: HistoryNode) -> tuple[Value | None, ...]:
+        """The values that a node is the history of, those of views that nobody has read among them."""
+        values = self.given.get(node)
+        if values is None and node in self._views:
+            values = self.given[node] = tuple([
+                data.read() if data.storage.version == version else None for data, version in self._views[node]
+            ])
+        return values or ()
+
     def note_function(
         self, node: HistoryNode, inputs: Sequence[tuple[Any, Value]], outputs: Sequence[Value | None]
     ) -> None:
@@ -101,6 +131,11 @@ class Histories:
         if call is not None:
             call.grads, call.gradients = self.arrived.pop(node, tuple(grads)), tuple(gradients)
 
+    def arrivals(self, node: HistoryNode) -> tuple[Operand, ...]:
+        """The gradients that came to the node of what has a rule of its own, if a walk came to it."""
+        call = self.functions.get(node)
+        return () if call is None else call.grads
+
     def note_hooked(self, node: HistoryNode, before: Sequence[Operand], after: Sequence[Operand]) -> None:
         """Hooks of a node before it runs, or of tensors that it gave, put other gradients in the place of those that
         arrived. (Hooks of tensors run first: they are the last that the value passes.)"""
@@ -109,7 +144,7 @@ class Histories:
             if node in self.others:
                 self.others[node].grads, self.others[node].gradients = self.arrived[node], tuple(after)
             return
-        for value, was, now in zip(self.given.get(node, ()), before, after, strict=False):
+        for value, was, now in zip(self._values_of(node), before, after, strict=False):
             if value is not None and was is not now and type(was) is Value and type(now) is Value:
                 self.of[value] = (*hooked(value, was, now), *self.of.get(value, ()))
 
@@ -121,7 +156,7 @@ class Histories:
             other: HistoryNode | None = getattr(node, "waits_for", None)
             call.gradients, call.after = tuple(gradients), None if other is None else self.functions.get(other)
             return
-        outputs = self.given.get(node, ())
+        outputs = self._values_of(node)
         inputs = tuple([None if edge is None else self._at(edge) for edge in node.edges])
         if node in self.others:
             call = self.others[node]
@@ -135,7 +170,7 @@ class Histories:
     def _at(self, edge: Edge) -> tuple[Value, Any] | None:
         """The value that the gradient of an edge is of, with what is noted of it; None where it is not known."""
         node, index = edge
-        call, values = self.functions.get(node) or self.others.get(node), self.given.get(node, ())
+        call, values = self.functions.get(node) or self.others.get(node), self._values_of(node)
         if call is not None:
             value = call.outputs[index]
             return None if value is None else (value, OutputOf(call, index))
@@ -154,6 +189,7 @@ class Histories:
         unhooked = {call for call in self.others.values() if not call.grads}
         notes = {at: _without_calls(note, unhooked) for at, note in self.of.items()} if unhooked else self.of
         self.of, self.given, self.functions, self.givers, self.others = {}, {}, {}, {}, {}
+        self._views, self._views_of_calls = {}, set()
         return notes
 
     def note_saved(self, node: Node, saved: Sequence[Any]) -> None:
@@ -179,10 +215,22 @@ class Histories:
         ])
 
     @contextmanager
+    def walk(self) -> Iterator[None]:
+        """Within the block gradients are made by one walk: what hooks keep of it has a history for hooks that run
+        later."""
+        before = self.arrived, self._walked
+        self.arrived, self._walked = {}, set()
+        try:
+            yield
+        finally:
+            self.arrived, self._walked = before
+
+    @contextmanager
     def of_formulas(self, grads: Sequence[Any]) -> Iterator[None]:
         """Within the block formulas compute with gradients: what else they read may have no history."""
         before = self.made
-        self.made = {g._storage for g in grads if isinstance(g, Tensor)}
+        self._walked.update(g._storage for g in grads if isinstance(g, Tensor))
+        self.made = self._walked
         try:
             yield
         finally:

@@ -34,6 +34,7 @@ from weft.record.symbolic import Nodes, SymbolicPayload, SymbolicStorage
 from weft.record.writes import Writes
 from weft.support.errors import ShapeError
 from weft.tensor.dense import is_dense
+from weft.tensor.modes import no_grad
 from weft.tensor.subclass import retyped
 from weft.tensor.tensor import Tensor, tensor_around
 from weft.tensor.views import view_of, views_of
@@ -65,10 +66,9 @@ class SymbolicTensors:
         if op.view_if_captured:
             return self._view_at(op, *args)
         node = self.recorder.emit(op, args, self.operand(args))
-        if node.outputs and not isinstance(node.outputs[0].type, TensorType):
-            raise refusal(
-                f"{op.base}() answers Python with {node.outputs[0].type}, which is only known when the program runs"
-            )
+        number = next((v.type for v in node.outputs if not isinstance(v.type, TensorType)), None)
+        if number is not None:
+            raise refusal(f"{op.base}() answers Python with {number}, which is only known when the program runs")
         is_placed = op.is_placed or is_permuted(args, self.recorder.env)
         orders = result_orders(op, args, self.recorder.env) if is_placed else ()
         if orders:
@@ -176,6 +176,23 @@ class SymbolicTensors:
             data = tensor._data if isinstance(tensor, Tensor) else None
             if type(data) is SymbolicPayload:
                 self.recorder.histories.note_given(tensor, data.read() if data.path else data.storage.value)
+
+    def note_view(self, op: Op, args: tuple[Any, ...], node: Any, out: Any) -> None:
+        """A view operator gave views with this history. What a custom Function gave, and views of it, have that of its
+        call, where others of the same memory need not."""
+        histories, (edge, *_) = self.recorder.histories, node.edges
+        views = out if isinstance(out, (tuple, list)) else (out,)
+        if self.recorder.depth or edge is None or self.has_wrappers((args[0], *views)):
+            return
+        histories.note_views(node, views)
+        note = histories.own_history(edge)
+        if note is not False:
+            source = self.payload_of(args[0])
+            seen = self.fresh(self._seen(source.read(), note), source.storage.order if not source.path else None)
+            with no_grad():
+                again = call(op, (seen, *args[1:]))
+            outputs = again if isinstance(again, (tuple, list)) else (again,)
+            histories.note_views_of_call(node, [self.operand(x) for x in outputs])
 
     def note_function(self, node: Any, inputs: Sequence[Tensor], outputs: Sequence[Any]) -> None:
         """A custom Function was called with these tensors. Within blocks, and of wrappers, nothing is noted."""

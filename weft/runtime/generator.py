@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
 
 from weft.support.asides import put_aside_by
-from weft.support.errors import NoSuchDevice, StateError
+from weft.support.errors import ArgumentError, NoSuchDevice, StateError
 from weft.types.dims import Dim
 from weft.types.shape_env import current_env
 from weft.types.sym import wrap
@@ -159,9 +159,11 @@ class Generator:
         which are symbols.
         is_inner: whether a captured function made it.
         as_device: makes a device, as tensors have one, of its name (weft/tensor/device.py).
+        as_state: makes a tensor of where it stands (weft/tensor/generator_states.py).
     """
 
     as_device: ClassVar[Callable[[object], Any]] = staticmethod(str)
+    as_state: ClassVar[Callable[[Generator], Any]]
 
     def __init__(self, device: object = "cpu", seed: int | None = None) -> None:
         if str(device).partition(":")[0] not in _DEVICES:
@@ -238,18 +240,18 @@ class Generator:
             here = self._here()
             return here.key, here.take(numbers_in(numel) if alive[0] else numel)
 
-    def get_state(self) -> tuple[int, Any]:
-        """(seed, offset): all there is to know."""
-        return self.initial_seed(), self.offset
+    def get_state(self) -> Any:
+        """All there is to know, a tensor uint8 [16]: the seed and the offset, 8 bytes each, little end first."""
+        return Generator.as_state(self)
 
     def set_state(self, state: Any) -> Generator:
-        """Go to a state that `get_state` gave, or to one in the bytes of a tensor, as `weft.get_rng_state` gives it.
-        Raises StateError."""
+        """Go to a state that `get_state` gave, or to a seed and an offset as two numbers. Raises StateError, TypeError;
+        CaptureError in a compiled function, for a tensor that it has not asked a generator for itself."""
         _tell("puts a generator into a state")
         self._is_unforeseen = False
         if captured.state_of is not None:
             return self._go_to(captured.state_of(state))
-        seed, offset = _from_bytes(state) if hasattr(state, "tolist") else (int(state[0]) & _WORD, state[1])
+        seed, offset = (int(state[0]) & _WORD, state[1]) if isinstance(state, tuple) else _from_bytes(state)
         here = self._here()
         return self._go_to((seed, here.key if seed == here.seed else key_of_seed(seed), offset))
 
@@ -286,7 +288,9 @@ def _restored(device: object, seed: int, offset: Dim) -> Generator:
 
 
 def _from_bytes(state: Any) -> tuple[int, int]:
-    raw = bytes(state.tolist())
+    if getattr(getattr(state, "dtype", None), "name", None) != "uint8":
+        raise ArgumentError(f"Generator.set_state: a state is a uint8 tensor, got {type(state).__name__}")
+    raw = bytes(state.flatten().tolist())
     if len(raw) != _STATE_BYTES:
         raise StateError(f"Generator.set_state: a state has {_STATE_BYTES} bytes, got {len(raw)}")
     return int.from_bytes(raw[:8], "little"), int.from_bytes(raw[8:], "little")

@@ -202,6 +202,10 @@ class ActiveCapture(Protocol):
     def expect_history(self, args: tuple[Any, ...], node: Any) -> None:
         """A call with these arguments is about to be recorded that has a history: its node."""
 
+    def note_view(self, op: Any, args: tuple[Any, ...], node: Any, out: Any) -> None:
+        """This view operator gave views with this history."""
+        ...
+
     def note_history(self, out: Any) -> None:
         """What a call gave, or wrote, has a new history."""
 

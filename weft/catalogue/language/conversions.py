@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.catalogue.language.entries import ORDERED, language, type_of
-from weft.catalogue.language.numbers import wrap
+from weft.catalogue.language.numbers import whole
 from weft.types.tensor_type import (
     ANY,
     BOOL,
@@ -25,13 +25,13 @@ from weft.types.tensor_type import (
 )
 
 language(
-    "prim::int", "a", "An integer: floats are cut off, texts are read. Raises ValueError.", lambda a: wrap(int(a)),
+    "prim::int", "a", "An integer: floats are cut off, texts are read. Raises ValueError.", whole(int),
     "int -> int", "float -> int", "Number -> int", "str -> int", "Tensor -> int", effect="raises",
     native=lambda s, a: s.to_int(a),
 )
 language(
     "prim::int_of_base", "text, base", "The integer that a text is in a base. Raises ValueError.",
-    lambda text, base: wrap(int(text, base)), "str, int -> int", effect="raises",
+    whole(int), "str, int -> int", effect="raises",
 )
 language(
     "prim::float", "a", "A float. Raises ValueError for a text that is none.", float, "float -> float",

@@ -54,6 +54,10 @@ language(
 )
 
 
+def _place() -> tuple[int, int]:
+    return default_generator.initial_seed(), default_generator.offset
+
+
 def _go_on_from(state: tuple[int, int]) -> tuple[()]:
     default_generator.set_state(state)
     return ()
@@ -61,7 +65,7 @@ def _go_on_from(state: tuple[int, int]) -> tuple[()]:
 
 language(
     "prim::random_state", "", "Where the stream of random numbers is: seed and offset.",
-    default_generator.get_state, rule=lambda: RANDOM_STATE, effect=ORDERED,
+    _place, rule=lambda: RANDOM_STATE, effect=ORDERED,
 )
 language(
     "prim::set_random_state", "state", "Go on drawing from there: what is run again draws what it drew.",

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Callable
-from typing import Any
 
 from weft.catalogue.language.entries import language
 from weft.catalogue.language.native import Body
-from weft.catalogue.language.numbers import wrap
+from weft.catalogue.language.numbers import whole, wrap
 from weft.types.numbers import MATH
-
-
-def _rounded(function: Callable[[float], int]) -> Callable[[float], Any]:
-    return lambda x: wrap(function(x))
-
 
 # those that are no function of C
 _BODIES: dict[str, Body] = {
@@ -43,7 +36,7 @@ for _name, _operation in MATH.items():
         )
 for _name in ("ceil", "floor", "trunc"):
     language(
-        f"math::{_name}", "x", f"math.{_name}, an integer.", _rounded(getattr(math, _name)), "float -> int",
+        f"math::{_name}", "x", f"math.{_name}, an integer.", whole(getattr(math, _name)), "float -> int",
         effect="raises", native=lambda s, x, name=_name: s.rounded(name, x),
     )
 

@@ -41,6 +41,18 @@ def wrap(value: Any) -> Any:
     return value
 
 
+def whole(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that makes integers of numbers and texts. Raises OverflowError for what is no integer itself and that
+    no integer of 64 bits holds: what is left of it would be no part of it."""
+    def kernel(*args: Any) -> Any:
+        value = function(*args)
+        if type(value) is int and not LEAST <= value <= MOST and not isinstance(args[0], (int, SymInt)):
+            raise OverflowError(f"cannot convert {args[0]!r} to an integer of 64 bits")
+        return wrap(value)
+
+    return kernel
+
+
 def _wrapping(function: Callable[..., Any]) -> Callable[..., Any]:
     def kernel(*args: Any) -> Any:
         value = function(*args)
@@ -259,7 +271,7 @@ language(
 )
 language(
     "prim::round", "number, ndigits=None", "The nearest integer (ties to even), or number of so many digits.",
-    lambda number, ndigits: wrap(round(number) if ndigits is None else round(number, ndigits)), "float, None -> int",
+    whole(lambda number, ndigits: round(number) if ndigits is None else round(number, ndigits)), "float, None -> int",
     "int, int -> int", "float, int -> float", effect="raises",
     native=lambda s, number, ndigits: s.rounded("roundeven", number) if ndigits is None else None,
 )

@@ -12,14 +12,18 @@ from weft.ops.rules import dims_text
 from weft.support.errors import ShapeError, ValueProblem
 from weft.types import dims as dm
 from weft.types import shape_env
+from weft.types.dims import Dim
 
 _STATISTICS = "Tensor? running_mean=None, Tensor? running_var=None, Tensor? weight=None, Tensor? bias=None"
 
 
-def _update(running: Any, statistic: Any, momentum: float) -> None:
-    """running <- (1 - momentum) * running + momentum * statistic, outside of any history."""
+def _update(running: Any, statistic: Any, momentum: float, count: Dim = 1) -> None:
+    """running <- (1 - momentum) * running + momentum * statistic, outside of any history; as it is where the statistic
+    is of `count` = 0 numbers, which only the run may find."""
     if running is not None:
-        running.copy_(aten.lerp(running, aten.to(statistic.detach(), running.dtype), momentum))
+        following = aten.lerp(running, aten.to(statistic.detach(), running.dtype), momentum)
+        is_known = shape_env.is_known(count)
+        running.copy_(following if is_known else aten.where(aten.scalar_tensor(count) > 0, following, running))
 
 
 def _of_nothing(input: Any, weight: Any, bias: Any) -> Any:
@@ -49,12 +53,12 @@ def _batch_norm(
             raise ShapeError("Expected running_mean and running_var to be defined when training=False")
         return aten.batch_norm_eval(input, weight, bias, running_mean, running_var, eps)
     count = dm.floordiv(dm.product(input.dims), input.dims[1])
-    shape_env.refuse_less(count, 2, lambda: ValueProblem(
+    shape_env.refuse_equal(count, 1, lambda: ValueProblem(  # (none at all have been dealt with, if that is known)
         f"Expected more than 1 value per channel when training, got input size {dims_text(input.dims)}"))
     out, mean, variance = aten.batch_norm_train(input, weight, bias, eps)
-    _update(running_mean, mean, momentum)
+    _update(running_mean, mean, momentum, count)
     if running_var is not None:
-        _update(running_var, variance * count / (count - 1), momentum)
+        _update(running_var, variance * count / (count - 1), momentum, count)
     return out
 
 

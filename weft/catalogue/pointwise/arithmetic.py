@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft.catalogue.families import alias, conjugate, pointwise, scaled
-from weft.ops.op import NOT_DIFFERENTIABLE, NodeBy, define
+from weft.ops.op import NOT_DIFFERENTIABLE, NodeBy, Out, define
 from weft.ops.packet import aten
 from weft.ops.rules import Pointwise, is_real, kind_of_number
 from weft.support.errors import DTypeError, StateError
@@ -257,6 +257,7 @@ abs_ = pointwise(
     result="real",
     vjp={"self": lambda g, self: g * aten.sgn(self)},
     reference=np.abs,
+    out=Out("exact", is_real=True),
 )
 
 sign = pointwise(

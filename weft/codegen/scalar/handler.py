@@ -47,7 +47,8 @@ class LlvmScalar(ScalarArithmetic):
 
     def exp2(self, x: Element) -> Element:
         if x.imag is not None:
-            return self.exp(self.mul(x, self.const(math.log(2), x.dtype)))
+            parts = [self.f.fmul(part, math.log(2)) for part in x.pair]  # (by 0i an infinite part would be NaN)
+            return self.exp(Element(x.dtype, *parts))
         return self._unary("exp2", x)
 
     def log(self, x: Element) -> Element:

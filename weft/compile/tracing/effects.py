@@ -80,8 +80,8 @@ def gradient_effects(outcome: Outcome) -> list[GradEffect]:
         if current is None:
             effects.append(GradEffect(slot, real, None, None, leaf))
             continue
-        if is_wrapper(current):
-            continue  # it is an assigned value
+        if _is_assigned(outcome, current):
+            continue
         if is_dense(current):
             effects.append(GradEffect(slot, real, outcome.earlier_gradient(current) or current, None, leaf))
             continue
@@ -100,12 +100,23 @@ def gradient_effects(outcome: Outcome) -> list[GradEffect]:
     return effects
 
 
+def _is_assigned(outcome: Outcome, gradient: Tensor) -> bool:
+    """Whether a gradient is put in its place as an assigned value: no memory of its own is kept for it."""
+    data = gradient._data
+    if type(data) is not SymbolicPayload:
+        return is_wrapper(gradient)
+    if gradient.requires_grad or any(stand_in is gradient for stand_in in outcome.stand_ins):
+        return False
+    return bool(data.path) or data.storage.is_outside
+
+
 def assigned_gradients(outcome: Outcome) -> list[guards.ObjectWrite]:
-    """Gradients that are wrappers: the program gives their inner tensors, which are put together at each call."""
+    """Gradients that are wrappers, whose inner tensors the program gives, and those that show the memory of others:
+    they are made at each call, as what a function assigns to attributes is."""
     gradients = outcome.capture.leaf_gradients
     writes = []
     for slot in gradients.slots.values():
-        if slot.is_changed() and is_wrapper(slot.current):
+        if slot.is_changed() and slot.current is not None and _is_assigned(outcome, slot.current):
             real = gradients.real(slot.tensor)
             leaf, place = outcome.leaf_of(real), GradientPlace.of(real)
             target = place if leaf is None else ArgumentGradient(leaf, place)

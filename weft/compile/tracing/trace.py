@@ -380,7 +380,7 @@ def _recorded(outcome: Outcome, outputs: list[Tensor], carriers: list[Any]) -> A
     outcome.capture.evaluator.is_for_callers = True
     try:
         with autocast.within(None):
-            return record_backward(outcome.capture, outputs, outcome.leaves, carriers)
+            return record_backward(outcome.capture, outputs, outcome.leaves, carriers, outcome.spec.size)
     except (CaptureError, Unsupported, Restart):
         raise
     except Exception as error:

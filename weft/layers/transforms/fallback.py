@@ -64,7 +64,11 @@ def _stacked(results: list[Any]) -> Any:
     first = results[0]
     if isinstance(first, (tuple, list)):
         return tuple([_stacked([r[k] for r in results]) for k in range(len(first))])
-    return aten.stack(tuple(results)) if isinstance(first, Tensor) else first
+    if isinstance(first, Tensor):
+        return aten.stack(tuple(results))
+    if any(type(r) is not type(first) or (r != first and (r == r or first == first)) for r in results):
+        raise Unsupported(f"vmap: an operator answers some examples with {first!r}, others not: it has no batch rule")
+    return first
 
 
 def _empty(op: Op, flags: Args, args: Args) -> Any:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import ref
 
+from weft.autograd.engine import current_walk
 from weft.autograd.node import Edge, InputMetadata, Node
 from weft.autograd.record import gradient_edge
 from weft.ir.graph import Graph
+from weft.ir.opaque import WHERE_REACHED
 from weft.ops.packet import aten
+from weft.ops.route import call
 from weft.passes.stop_gradients import Rule
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
@@ -48,9 +52,17 @@ class RuleBackward(Node):
 
     def apply(self, grads: tuple[Any, ...], needs: tuple[bool, ...]) -> tuple[Any, ...]:
         gradients = [aten.zeros_like(x) if g is None else g for g, x in zip(grads, self.values, strict=True)]
-        self.rule.has_run = True
-        if self.rule.after is not None:
-            if not self.rule.after.has_run:
-                return grads
-            self.rule.after.has_run = False
-        return tuple(self.run(self.rule.graph, [*gradients, *self.outputs(), *self.read]))
+        after, walk = self.rule.after, current_walk()
+        if after is None:
+            results = tuple(self.run(self.rule.graph, [*gradients, *self.outputs(), *self.read]))
+            self.rule.arrived = None if walk is None else ref(walk), results
+            return results
+        (begun, arrived), after.arrived = after.arrived, (None, ())
+        if begun is None or begun() is not walk:
+            return grads
+        waited = [g for g in arrived if g is not None]
+        results = tuple(self.run(self.rule.graph, [*gradients, *self.outputs(), *waited, *self.read]))
+        return tuple([
+            g if g is None or was is None else call(WHERE_REACHED, (g, was, tuple(waited)))
+            for g, was in zip(results, grads, strict=True)
+        ])
