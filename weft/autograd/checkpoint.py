@@ -22,6 +22,7 @@ from weft.autograd.saved import SavedTensor, at_run_time, default_hooks, saved_t
 from weft.ops.overrides import at_level, current_level
 from weft.runtime.generator import Place, default_generator, fork_rng
 from weft.support.errors import StateError, ValueProblem
+from weft.support.undivided import end_with
 from weft.support.warn import warn
 from weft.tensor import autocast
 from weft.tensor.modes import active_trace, as_they_are, enable_grad, modes
@@ -193,7 +194,7 @@ class Region:
                 return tensor
             kept = collected[len(collected)] = tensor.detach() if tensor.requires_grad else tensor
             if self.early_stop and len(collected) == len(self.kinds):
-                raise _StopRecomputation
+                end_with(_StopRecomputation())
             return kept
 
         args = [

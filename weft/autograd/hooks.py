@@ -68,6 +68,12 @@ def is_heard(tensor: Tensor) -> bool:
     return node is not None and state is not None and node.is_heard(state.index)
 
 
+def does_more(tensor: Tensor) -> bool:
+    """Whether a gradient that is asked for by a tensor with a history is not just given: hooks change it, or the tensor
+    keeps it."""
+    return is_heard(tensor) or (tensor.retains_grad and not tensor.is_leaf)
+
+
 def hooks_of_tensor(tensor: Tensor) -> list[Any]:
     """The hooks of a leaf and of its AccumulateGrad node."""
     return [hook for table in _tables(tensor) for hook in (table or {}).values()]

@@ -37,7 +37,7 @@ class TensorFacts:
     # dims that show one element again and again: the program takes it once, and the other facts are those of what
     # it takes
     expanded: tuple[int, ...] = ()
-    is_unheard: bool = False  # a gradient is asked for by it, which hooks on its history would change
+    is_unheard: bool = False  # a gradient is asked for by it, which hooks would change, and it keep
 
     def describe(self) -> str:
         wants = "" if not self.requires_grad else ", requires_grad" if self.is_leaf else ", with a history"

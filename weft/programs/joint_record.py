@@ -151,7 +151,7 @@ def record_backward(
     seeds = [capture.tensors.fresh(value) for value in tangents]
     with all_required(primals), _without_hooks(primals), capture.writes.settled(results):
         asked = [*primals, *[outputs[one.output] for one in inner]]
-        grads = engine.run_backward(outputs, seeds, False, False, asked, False) if primals else (None,) * len(asked)
+        grads = engine.run_backward(outputs, seeds, False, False, asked, False) if asked else ()
     lines = forward_nodes(builder.nodes) if builder.track_locations else {}
     for node in builder.nodes[start:]:
         if node in lines:  # who will call backward() is not known

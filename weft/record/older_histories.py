@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.dependencies import nodes_behind
-from weft.autograd.hooks import is_heard
+from weft.autograd.hooks import does_more
 from weft.autograd.node import Edge, Node
 from weft.autograd.record import gradient_edge, metadata_of
 from weft.record.recorder import refusal
@@ -110,14 +110,15 @@ def _with_variables(edges: Sequence[Edge]) -> Iterator[tuple[Edge, Tensor | None
 
 def _refuse_hooks(gradients: LeafGradients, wanted: Sequence[Edge]) -> None:
     """Raises ArgumentChange where a gradient is asked for by a tensor with a history from before the call that has
-    hooks, which change it. Of others the program guards that they have none."""
+    hooks, which change it, or keeps its gradient. Of others the program guards that they do not."""
     for edge, variable in _with_variables(wanted):
         if type(edge[0]) is not Given or variable is None:
             continue
         real = gradients.real(variable)
-        if is_heard(real):
+        if does_more(real):
             raise refusal(
-                "a gradient is asked for by a tensor that was computed before the call and has hooks, which change it; "
-                "remove them, or ask by its .detach().requires_grad_()", 3, ArgumentChange
+                "a gradient is asked for by a tensor that was computed before the call and has hooks, which change it, "
+                "or keeps its gradient (retain_grad); remove them, or ask by its .detach().requires_grad_()",
+                3, ArgumentChange,
             )
         gradients.outside.unheard.append(real)

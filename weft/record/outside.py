@@ -83,7 +83,7 @@ class GuardedState:
         self.argument_leaves: dict[int, tuple[int, Tensor]] = {}
         self.histories: dict[Any, Tensor] = {}  # the tensors from outside that have one, by where their gradients flow
         # of concrete tensors by id: the array that they showed, and how the program sees it
-        self.unheard: list[Tensor] = []  # those of them, without hooks, by which gradients are asked for
+        self.unheard: list[Tensor] = []  # those of them by which gradients are asked for that nobody else hears
         self._met: dict[int, tuple[Any, SymbolicPayload]] = {}
         # of detached tensors made in the function, by id: the tensor from outside
         self._sources: dict[int, Tensor] = {}

@@ -10,6 +10,7 @@ from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
 from weft.support.errors import ShapeError, ValueProblem
+from weft.support.undivided import undivided
 from weft.types import dims as dm
 from weft.types import shape_env
 from weft.types.dims import Dim
@@ -55,10 +56,11 @@ def _batch_norm(
     count = dm.floordiv(dm.product(input.dims), input.dims[1])
     shape_env.refuse_equal(count, 1, lambda: ValueProblem(  # (none at all have been dealt with, if that is known)
         f"Expected more than 1 value per channel when training, got input size {dims_text(input.dims)}"))
-    out, mean, variance = aten.batch_norm_train(input, weight, bias, eps)
-    _update(running_mean, mean, momentum, count)
-    if running_var is not None:
-        _update(running_var, variance * count / (count - 1), momentum, count)
+    with undivided():
+        out, mean, variance = aten.batch_norm_train(input, weight, bias, eps)
+        _update(running_mean, mean, momentum, count)
+        if running_var is not None:
+            _update(running_var, variance * count / (count - 1), momentum, count)
     return out
 
 
@@ -84,20 +86,21 @@ def _instance_norm(
     count = dm.product(spatial)
     shape_env.refuse_equal(count, 1, lambda: ValueProblem(
         f"Expected more than 1 spatial element when training, got input size {dims_text(input.dims)}"))
-    rows = aten.reshape(input, (1, batch * channels, *spatial))
-    out, mean, variance = aten.batch_norm_train(rows, None, None, eps)
-    out = aten.reshape(out, tuple(input.dims))
-    lined = tuple(channels if i == 1 else 1 for i in range(input.ndim))
-    if weight is not None:
-        out = out * aten.reshape(weight, lined)
-    if bias is not None:
-        out = out + aten.reshape(bias, lined)
-    by_sample = (batch, channels)
-    if running_mean is not None:
-        _update(running_mean, aten.mean(aten.reshape(mean, by_sample), 0), momentum)
-    if running_var is not None:
-        unbiased = aten.reshape(variance, by_sample) * count / (count - 1)
-        _update(running_var, aten.mean(unbiased, 0), momentum)
+    with undivided():
+        rows = aten.reshape(input, (1, batch * channels, *spatial))
+        out, mean, variance = aten.batch_norm_train(rows, None, None, eps)
+        out = aten.reshape(out, tuple(input.dims))
+        lined = tuple(channels if i == 1 else 1 for i in range(input.ndim))
+        if weight is not None:
+            out = out * aten.reshape(weight, lined)
+        if bias is not None:
+            out = out + aten.reshape(bias, lined)
+        by_sample = (batch, channels)
+        if running_mean is not None:
+            _update(running_mean, aten.mean(aten.reshape(mean, by_sample), 0), momentum)
+        if running_var is not None:
+            unbiased = aten.reshape(variance, by_sample) * count / (count - 1)
+            _update(running_var, aten.mean(unbiased, 0), momentum)
     return out
 
 

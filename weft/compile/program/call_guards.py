@@ -8,7 +8,7 @@ from operator import is_
 from typing import Any
 
 from weft.autograd.anomaly import anomaly
-from weft.autograd.hooks import hooks_on, is_heard
+from weft.autograd.hooks import does_more, hooks_on
 from weft.autograd.saved import captured_hooks, default_hooks
 from weft.compile.program.bound_state import BoundState
 from weft.compile.program.call_plan import Symbols
@@ -316,7 +316,7 @@ def fits(leaf: Tensor, fact: TensorFacts) -> bool:
         return False
     if fact.requires_grad and leaf.is_leaf is not fact.is_leaf:
         return False
-    if fact.is_unheard and is_heard(leaf):
+    if fact.is_unheard and does_more(leaf):
         return False
     if fact.layout is not None and layout_of(leaf) != fact.layout:
         return False
