@@ -118,8 +118,8 @@ class Kinds:
 
     leaves: identity only, never opened (Tensor, Generator); said_by_leaves: attributes of theirs that are true or not
     (requires_grad), and says: what such an attribute was when the call began; optimizers: weft's own; modules:
-    nn.Module; equal: compared by == (DType, Device); symbols: stand-ins for lifted numbers (SymInt, SymFloat), and
-    number_of: the number of one that is from outside of the call, None for the call's own; own: of what weft keeps in
+    nn.Module; equal: compared by == (DType, Device, operators); symbols: stand-ins for lifted numbers (SymInt,
+    SymFloat), and number_of: the number of one that is from outside of the call, None for the call's own; own: of what weft keeps in
     the attributes of the user's objects; by_epoch: classes of which every attribute write, and every change of a
     Module's own dicts (registration, a hook's removal), bumps the epoch; made: classes whose objects the call itself
     makes, through weft (the context of a custom Function), unless a chain of reads leads to them; is_recorded: whether

@@ -17,6 +17,8 @@ from weft.autograd.saved import default_hooks
 from weft.compile.assumptions import Assumptions
 from weft.compile.methods_of_instance import Methods
 from weft.compile.tracing.outcome import Outcome
+from weft.ops.op import Op
+from weft.ops.packet import Packet
 from weft.record.capture import Capture
 from weft.record.numbers.lifted_math import CODES
 from weft.record.numbers.sym_float import SymFloat
@@ -75,7 +77,8 @@ def kinds(leaves: Iterable[Any] = (), capture: Capture | None = None) -> guards.
 
     return guards.Kinds(
         leaves=(Tensor, Generator), says=says, said_by_leaves=("requires_grad", "is_leaf", "grad_fn", "retains_grad"),
-        optimizers=tuple(registry.opaque_classes), modules=tuple(registry.module_classes), equal=(DType, Device),
+        optimizers=tuple(registry.opaque_classes), modules=tuple(registry.module_classes),
+        equal=(DType, Device, Op, Packet),
         symbols=(SymInt, SymFloat), number_of=_number_from_outside, own=(Methods,), made=(FunctionCtx,),
         is_recorded=is_recorded, transparent=CODES, inputs=(Tensor,), questions=_QUESTIONS, inner_questions=_OF_OTHERS,
         open_packages=("weft.nn.", "weft.optim."),
