@@ -119,15 +119,15 @@ class Kinds:
     leaves: identity only, never opened (Tensor, Generator); said_by_leaves: attributes of theirs that are true or not
     (requires_grad), and says: what such an attribute was when the call began; optimizers: weft's own; modules:
     nn.Module; equal: compared by == (DType, Device, operators); symbols: stand-ins for lifted numbers (SymInt,
-    SymFloat), and number_of: the number of one that is from outside of the call, None for the call's own; own: of what weft keeps in
-    the attributes of the user's objects; by_epoch: classes of which every attribute write, and every change of a
-    Module's own dicts (registration, a hook's removal), bumps the epoch; made: classes whose objects the call itself
-    makes, through weft (the context of a custom Function), unless a chain of reads leads to them; is_recorded: whether
-    a leaf is the call's own, an argument's stand-in or a result; transparent: the code of functions that the user's
-    code calls in place of Python's own; inputs: classes whose objects a program can take anew at every call (Tensor);
-    questions: functions without arguments, by module and name, that are asked again at every call, and
-    inner_questions: those that count where weft's own code asks too, on behalf of the user's; open_packages: modules of
-    weft whose code calls functions by names that users replace.
+    SymFloat), and number_of: the number of one that is from outside of the call, None for the call's own; own: of what
+    weft keeps in the attributes of the user's objects; by_epoch: classes of which every attribute write, and every
+    change of a Module's own dicts (registration, a hook's removal), bumps the epoch; made: classes whose objects the
+    call itself makes, through weft (the context of a custom Function), unless a chain of reads leads to them;
+    is_recorded: whether a leaf is the call's own, an argument's stand-in or a result; transparent: the code of
+    functions that the user's code calls in place of Python's own; inputs: classes whose objects a program can take anew
+    at every call (Tensor); questions: functions without arguments, by module and name, that are asked again at every
+    call, and inner_questions: those that count where weft's own code asks too, on behalf of the user's; open_packages:
+    modules of weft whose code calls functions by names that users replace.
     """
 
     leaves: tuple[type, ...] = ()
