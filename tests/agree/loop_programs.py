@@ -36,11 +36,13 @@ _WRITES = (
 )  # fmt: skip
 # what an iteration makes of {v} and writes itself, by places that are tensors, or through a view
 _FRESH = (
-    "f = {v}.clone(); f.index_put_((ix,), {v}, accumulate=True)", "f = {v} * 1; f[ix] = {v}", "f = {v} + 0; f[ix[:1]] = .5",
+    "f = {v}.clone(); f.index_put_((ix,), {v}, accumulate=True)", "f = {v} * 1; f[ix] = {v}",
+    "f = {v} + 0; f[ix[:1]] = .5",
     "f = zeros.clone(); f.index_add_(0, ix, {v} + zeros)", "f = {v} * 2; f[f > {v}.detach()] = 0.",
-    "f = zeros + {v}; f.masked_fill_({v}.detach() > 0, .1)", "f = zeros.clone(); f.scatter_add_(0, ix, {v} + zeros)",
-    "f = w * 1; f[:, ix] = w * {v}; f = f[0]", "f = w + {v}; f[ix[0]] = {v}; f = f.sum(0)", "f = {v} + zeros; f[0] = 1.",
-    "f = zeros.clone(); f.copy_({v} + zeros)",
+    "f = zeros + {v}; f.masked_fill_({v}.detach() > 0, .1)",
+    "f = zeros.clone(); f.scatter_add_(0, ix, {v} + zeros)",
+    "f = w * 1; f[:, ix] = w * {v}; f = f[0]", "f = w + {v}; f[ix[0]] = {v}; f = f.sum(0)",
+    "f = {v} + zeros; f[0] = 1.", "f = zeros.clone(); f.copy_({v} + zeros)",
 )  # fmt: skip
 _OF_MEMORY = ("(m0 * m0).sum()", "(trace * trace).sum()", "m0.sum() + trace.mean()", "(trace[1:] - m0).square().sum()")
 # one result several times

@@ -62,6 +62,10 @@ class Parameter(Tensor, metaclass=_ParameterClass):
         if requires_grad:
             self.requires_grad_()
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        """A parameter with a copy of the values, and no gradient yet: copies of a model accumulate from nothing."""
+        return self._deep_copy(memo, with_grad=False)
+
 
 class _BufferClass(type):
     def __instancecheck__(cls, instance: Any) -> bool:

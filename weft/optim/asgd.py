@@ -54,7 +54,9 @@ class ASGD(Optimizer):
         with beside(present, _SIZES):
             if len(present) < 2:
                 self._add_state(p, lambda p: {
-                    "eta": aten.full((), float(group["lr"]), dtype=scalar_dtype()), "mu": aten.ones((), dtype=scalar_dtype())})
+                    "eta": aten.full((), float(group["lr"]), dtype=scalar_dtype()),
+                    "mu": aten.ones((), dtype=scalar_dtype()),
+                })
             eta, mu = state["eta"], state["mu"]
             if modes.capture is None and not group["differentiable"]:
                 return eta.item(), mu.item()

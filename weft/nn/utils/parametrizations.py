@@ -81,7 +81,7 @@ class _SpectralNorm(Module):
         if ndim > 1:
             matrix = self._as_matrix(weight.detach())
             for vector, size in (("_u", matrix.shape[0]), ("_v", matrix.shape[1])):
-                drawn = aten.randn((size,), dtype=weight.dtype)
+                drawn = aten.randn((size,), dtype=weight.dtype, device=weight.device)
                 self.register_buffer(vector, F.normalize(drawn, dim=0, eps=eps))
             self._power_method(matrix, 15)
 

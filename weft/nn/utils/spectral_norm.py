@@ -74,8 +74,8 @@ def spectral_norm(
         )
     with no_grad():
         rows, columns = hook.as_matrix(weight).shape
-        u = F.normalize(aten.randn((rows,), dtype=weight.dtype), dim=0, eps=eps)
-        v = F.normalize(aten.randn((columns,), dtype=weight.dtype), dim=0, eps=eps)
+        u = F.normalize(aten.randn((rows,), dtype=weight.dtype, device=weight.device), dim=0, eps=eps)
+        v = F.normalize(aten.randn((columns,), dtype=weight.dtype, device=weight.device), dim=0, eps=eps)
     del module._parameters[name]
     module.register_parameter(f"{name}_orig", weight)
     setattr(module, name, weight.detach())
