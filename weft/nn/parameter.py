@@ -13,7 +13,7 @@ from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 # of a module, on its device
-empty, full, zeros, ones = (FACTORIES[name] for name in ("empty", "full", "zeros", "ones"))
+empty, full, zeros, ones, eye, randn = (FACTORIES[n] for n in ("empty", "full", "zeros", "ones", "eye", "randn"))
 
 
 class _ParameterClass(type):
