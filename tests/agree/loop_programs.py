@@ -102,7 +102,7 @@ def draw(seed: int) -> Program:
     """The program of a seed."""
     rng = np.random.default_rng(seed)
     width, steps = int(rng.choice([1, 3, 4, 16, 17])), int(rng.integers(4, 11))
-    lines = _Lines(rng, width, steps, np.random.default_rng([seed, 1]))
+    lines = _Lines(rng, width, steps, *(np.random.default_rng([seed, k]) for k in (1, 2)))
     source = "\n".join([_PREAMBLE, "def step(p, x, w, y):", *(f"    {line}" for line in lines.drawn())])
     return Program(source, width, steps, seed)
 
@@ -110,13 +110,13 @@ def draw(seed: int) -> Program:
 class _Lines:
     """The lines of one function."""
 
-    def __init__(self, rng: Rng, width: int, steps: int, memory: Rng) -> None:
-        """memory: draws what is written in place as a whole."""
-        self.rng, self.width, self.steps, self.memory = rng, width, steps, memory
+    def __init__(self, rng: Rng, width: int, steps: int, memory: Rng, fresh: Rng) -> None:
+        """memory: draws what is written in place as a whole. fresh: what iterations make and write themselves."""
+        self.rng, self.width, self.steps, self.memory, self.fresh = rng, width, steps, memory, fresh
         self.states = int(rng.integers(1, 4))
         self.has_record, self.has_list, self.has_earlier = (self.chance(share) for share in (.4, .5, .3))
         self.has_memory = memory.random() < .5
-        self.has_fresh = memory.random() < .3
+        self.has_fresh = fresh.random() < .3
 
     def chance(self, share: float) -> bool:
         return bool(self.rng.random() < share)
@@ -207,7 +207,8 @@ class _Lines:
             lines += [f"for k in range({int(self.rng.integers(3, 7)) if self.chance(.7) else 't'}):"]
             lines += [f"    {self.one_of(_INNER)}"]
         if self.has_fresh:
-            lines += [str(self.memory.choice(_FRESH)).format(v=self.memory.choice([*values, "s0"])), "s0 = s0 + f * .1"]
+            text = str(self.fresh.choice(_FRESH)).format(v=self.fresh.choice([*values, "s0"]))
+            lines += [text, "s0 = s0 + f * .1"]
         if self.has_memory:
             lines += self._writes(int(self.memory.integers(len(values) + 1)), lines, values)
         return lines

@@ -1,4 +1,4 @@
-"""Parametrizations made their vectors and identities on the CPU, whatever the device of the weight, and refused them."""
+"""Parametrizations made their vectors and identities on the CPU, and refused them beside a weight of another device."""
 
 from __future__ import annotations
 
