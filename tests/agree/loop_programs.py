@@ -34,6 +34,16 @@ _WRITES = (
     "m0 += weft.tanh(m0.clone())", "trace[t] = value * t", "m0 += x[t] * value", "seen.append(trace[t]); trace[t] = m0",
     "trace[t] = value; trace[t] *= .5", "m0 += trace[t]", "with weft.no_grad(): m0 += value * .1",
 )  # fmt: skip
+# what an iteration makes of {v} and writes itself, by places that are tensors, or through a view
+_FRESH = (
+    "f = {v}.clone(); f.index_put_((ix,), {v}, accumulate=True)", "f = {v} * 1; f[ix] = {v}",
+    "f = {v} + 0; f[ix[:1]] = .5",
+    "f = zeros.clone(); f.index_add_(0, ix, {v} + zeros)", "f = {v} * 2; f[f > {v}.detach()] = 0.",
+    "f = zeros + {v}; f.masked_fill_({v}.detach() > 0, .1)",
+    "f = zeros.clone(); f.scatter_add_(0, ix, {v} + zeros)",
+    "f = w * 1; f[:, ix] = w * {v}; f = f[0]", "f = w + {v}; f[ix[0]] = {v}; f = f.sum(0)",
+    "f = {v} + zeros; f[0] = 1.", "f = zeros.clone(); f.copy_({v} + zeros)",
+)  # fmt: skip
 _OF_MEMORY = ("(m0 * m0).sum()", "(trace * trace).sum()", "m0.sum() + trace.mean()", "(trace[1:] - m0).square().sum()")
 # one result several times
 _OF_ONE = ("weft.stack([out[1]] * len(out))", "weft.cat([out[-1], out[-1]])", "weft.stack([s0, s0], 1)")
@@ -92,7 +102,7 @@ def draw(seed: int) -> Program:
     """The program of a seed."""
     rng = np.random.default_rng(seed)
     width, steps = int(rng.choice([1, 3, 4, 16, 17])), int(rng.integers(4, 11))
-    lines = _Lines(rng, width, steps, np.random.default_rng([seed, 1]))
+    lines = _Lines(rng, width, steps, *(np.random.default_rng([seed, k]) for k in (1, 2)))
     source = "\n".join([_PREAMBLE, "def step(p, x, w, y):", *(f"    {line}" for line in lines.drawn())])
     return Program(source, width, steps, seed)
 
@@ -100,12 +110,13 @@ def draw(seed: int) -> Program:
 class _Lines:
     """The lines of one function."""
 
-    def __init__(self, rng: Rng, width: int, steps: int, memory: Rng) -> None:
-        """memory: draws what is written in place as a whole."""
-        self.rng, self.width, self.steps, self.memory = rng, width, steps, memory
+    def __init__(self, rng: Rng, width: int, steps: int, memory: Rng, fresh: Rng) -> None:
+        """memory: draws what is written in place as a whole. fresh: what iterations make and write themselves."""
+        self.rng, self.width, self.steps, self.memory, self.fresh = rng, width, steps, memory, fresh
         self.states = int(rng.integers(1, 4))
         self.has_record, self.has_list, self.has_earlier = (self.chance(share) for share in (.4, .5, .3))
         self.has_memory = memory.random() < .5
+        self.has_fresh = fresh.random() < .3
 
     def chance(self, share: float) -> bool:
         return bool(self.rng.random() < share)
@@ -117,6 +128,8 @@ class _Lines:
         """All of them."""
         lines = [f"zeros = weft.zeros({self.width}, dtype=y.dtype)", "out, loss = [], 0."]
         lines += [f"s{i} = y * {self.one_of(('1.', '.5', 'p.sum()'))}" for i in range(self.states)]
+        if self.has_fresh:
+            lines.append(f"ix = weft.arange({self.width}).flip(0)")
         rows = self.steps + int(self.rng.integers(3))
         lines.append(f"rec = weft.zeros({rows}, {self.width}, dtype=y.dtype)")
         if self.has_earlier:
@@ -193,6 +206,9 @@ class _Lines:
         if self.chance(.2):
             lines += [f"for k in range({int(self.rng.integers(3, 7)) if self.chance(.7) else 't'}):"]
             lines += [f"    {self.one_of(_INNER)}"]
+        if self.has_fresh:
+            text = str(self.fresh.choice(_FRESH)).format(v=self.fresh.choice([*values, "s0"]))
+            lines += [text, "s0 = s0 + f * .1"]
         if self.has_memory:
             lines += self._writes(int(self.memory.integers(len(values) + 1)), lines, values)
         return lines

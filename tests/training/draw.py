@@ -63,7 +63,20 @@ def draw(seed: int) -> Program:
     for i in range(r.randint(4, 7)):
         change = r.choice(changes)(r) if i and r.random() < 0.55 else ""
         calls.append((_batch(r, model), r.randint(2, 6), "\n".join(filter(None, [advance if i else "", change]))))
-    return Program(seed, source, tuple(calls), (model.input, target), dtype)
+    return Program(seed, source, _with_copies(seed, calls), (model.input, target), dtype)
+
+
+def _with_copies(seed: int, calls: list[tuple[int, int, str]]) -> tuple[tuple[int, int, str], ...]:
+    """The calls, before one of which some programs go on with a copy of the model: by itself, so that the optimizer
+    clears and updates what is left behind, or with an optimizer of its own. (Drawn apart from all else.)"""
+    r = random.Random(f"copies {seed}")
+    if r.random() < 0.8:
+        return tuple(calls)
+    i = r.randrange(1, len(calls))
+    batch, length, change = calls[i]
+    kept = "" if r.random() < 0.6 else "; opt = weft.optim.SGD(model.parameters(), lr=0.05)"
+    calls[i] = batch, length, "\n".join(filter(None, [change, f"model = copy.deepcopy(model){kept}"]))
+    return tuple(calls)
 
 
 def _has_flat_directions(model: Model) -> bool:

@@ -13,7 +13,7 @@ from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 # of a module, on its device
-empty, full, zeros, ones = (FACTORIES[name] for name in ("empty", "full", "zeros", "ones"))
+empty, full, zeros, ones, eye, randn = (FACTORIES[n] for n in ("empty", "full", "zeros", "ones", "eye", "randn"))
 
 
 class _ParameterClass(type):
@@ -61,6 +61,10 @@ class Parameter(Tensor, metaclass=_ParameterClass):
             modes.capture.outside.note_alias(self, source)
         if requires_grad:
             self.requires_grad_()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        """A parameter with a copy of the values, and no gradient yet: copies of a model accumulate from nothing."""
+        return self._deep_copy(memo, with_grad=False)
 
 
 class _BufferClass(type):

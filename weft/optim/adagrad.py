@@ -6,11 +6,11 @@ from typing import Any
 
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
+from weft.optim.clock import scalar_dtype
 from weft.optim.optimizer import Optimizer, Params
 from weft.optim.updates import Group, add_at, add_quotient, directed, places_and_values, update_each
 from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
-from weft.types import dtype as dt
 from weft.types.formats import strided
 
 
@@ -34,7 +34,7 @@ class Adagrad(Optimizer):
         })
         with no_grad():
             for group in self.param_groups:
-                step = aten.zeros((), dtype=dt.float32)
+                step = aten.zeros((), dtype=scalar_dtype())
                 for p in group["params"]:
                     self.state[p].update(step=step, sum=aten.full_like(p, _start(p, group)))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero
-from weft.optim.clock import as_number
+from weft.optim.clock import as_number, scalar_dtype
 from weft.optim.optimizer import Optimizer, Params
 from weft.optim.updates import Group, add_multiple, before_write, directed, update_each
 from weft.tensor.modes import beside, modes
@@ -54,7 +54,9 @@ class ASGD(Optimizer):
         with beside(present, _SIZES):
             if len(present) < 2:
                 self._add_state(p, lambda p: {
-                    "eta": aten.full((), float(group["lr"]), dtype=dt.float32), "mu": aten.ones((), dtype=dt.float32)})
+                    "eta": aten.full((), float(group["lr"]), dtype=scalar_dtype()),
+                    "mu": aten.ones((), dtype=scalar_dtype()),
+                })
             eta, mu = state["eta"], state["mu"]
             if modes.capture is None and not group["differentiable"]:
                 return eta.item(), mu.item()

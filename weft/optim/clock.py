@@ -12,6 +12,11 @@ from weft.tensor.tensor import Tensor
 from weft.types import dtype as dt
 
 
+def scalar_dtype() -> dt.DType:
+    """The dtype of counters and other scalars that an optimizer keeps: double precision where that is the default."""
+    return dt.float64 if dt.get_default() is dt.float64 else dt.float32
+
+
 class Clock:
     """The number of updates that some parameters have had, this one included: a Python number, or a float64 tensor
     in a captured step.

@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.ops.packet import aten
 from weft.optim.checks import check_at_least_zero, check_betas
-from weft.optim.clock import as_number
+from weft.optim.clock import as_number, scalar_dtype
 from weft.optim.optimizer import Optimizer, Params
 from weft.optim.updates import Group, add_quotient, directed, kept, update_each
 from weft.tensor.modes import beside, modes
@@ -82,4 +82,4 @@ def _update(
 
 
 def _one(p: Tensor) -> Tensor:
-    return aten.ones((), dtype=dt.float32)
+    return aten.ones((), dtype=scalar_dtype())

@@ -12,7 +12,7 @@ from weft.autograd.accumulate import gradient_of, zero
 from weft.autograd.node import RemovableHandle
 from weft.ops.overrides import override_classes
 from weft.ops.packet import aten
-from weft.optim.clock import Clock, advance
+from weft.optim.clock import Clock, advance, scalar_dtype
 from weft.optim.complex_parameters import update_as_real
 from weft.optim.facts import KnownState, Makers, group_change, groups_check
 from weft.optim.step_hooks import add_hook, global_post_hooks, global_pre_hooks
@@ -27,7 +27,6 @@ from weft.tensor.dense import payload_of
 from weft.tensor.modes import beside, enable_grad, keeps_modes, modes, set_grad_enabled
 from weft.tensor.tensor import Tensor
 from weft.tensor.wrapper import opening_classes
-from weft.types import dtype as dt
 from weft.types.formats import strided
 
 State = dict[str, Any]
@@ -283,7 +282,7 @@ class Optimizer:
 
         def counter(p: Tensor) -> State:
             if "step" not in fresh:
-                fresh["step"] = aten.zeros((), dtype=dt.float32)
+                fresh["step"] = aten.zeros((), dtype=scalar_dtype())
             return fresh
 
         counters = [self.state[p].get("step") for p in params]

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from weft.ops.packet import aten
+from weft.optim.clock import scalar_dtype
 from weft.support.errors import ValueProblem
 from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
-from weft.types import dtype as dt
 
 if TYPE_CHECKING:
     from weft.optim.optimizer import Optimizer
@@ -81,7 +81,7 @@ def _cast(p: Tensor, value: Any, key: str | None = None) -> Any:
     if isinstance(value, dict):
         return {k: _cast(p, v, k) for k, v in value.items()}
     if key == "step" and isinstance(value, (int, float)):
-        return aten.full((), float(value), dtype=dt.float32)  # as older versions saved it
+        return aten.full((), float(value), dtype=scalar_dtype())  # as older versions saved it
     if isinstance(value, (list, tuple)):
         return type(value)(_cast(p, v) for v in value)
     return copy.deepcopy(value)

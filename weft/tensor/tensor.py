@@ -337,6 +337,9 @@ class Tensor(Questions, Conversions):
         return self._alias(share_version=True).requires_grad_(self.requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        return self._deep_copy(memo, with_grad=True)
+
+    def _deep_copy(self, memo: dict[int, Any], with_grad: bool) -> Tensor:
         if not self.is_leaf:
             raise StateError(
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
@@ -354,8 +357,8 @@ class Tensor(Questions, Conversions):
         if self._autograd is not None:
             if self._autograd.requires_grad:
                 out._state().requires_grad = True
-            gradient = self.grad if is_recorded else self._autograd.grad
-            if gradient is not None:
+            gradient = self.grad if is_recorded and with_grad else self._autograd.grad
+            if gradient is not None and with_grad:
                 out._state().grad = copy.deepcopy(gradient, memo)
         out.__dict__.update(copy.deepcopy(self.__dict__, memo))
         memo[id(self)] = out

@@ -95,7 +95,7 @@ class Expr:
         return self._hash
 
     def __add__(self, other: Dim) -> Dim:
-        if _is_tensor(other):
+        if _is_other(other):
             return NotImplemented
         terms = dict(self.terms)
         for mono, coef in _terms(other):
@@ -108,17 +108,17 @@ class Expr:
         return _normal({m: -c for m, c in self.terms})
 
     def __sub__(self, other: Dim) -> Dim:
-        if _is_tensor(other):
+        if _is_other(other):
             return NotImplemented
         return self + (-other)
 
     def __rsub__(self, other: Dim) -> Dim:
-        return (-self) + other
+        return NotImplemented if _is_other(other) else (-self) + other
 
     def __mul__(self, other: Dim) -> Dim:
         if isinstance(other, int) and other == 1:
             return self
-        if _is_tensor(other):
+        if _is_other(other):
             return NotImplemented
         terms: dict[Monomial, int] = {}
         for m1, c1 in self.terms:
@@ -187,9 +187,12 @@ def _rank(term: tuple[Monomial, int]) -> tuple[int, list[str]]:
     return -len(mono), [atom.key for atom in mono]
 
 
-def _is_tensor(value: object) -> bool:
-    """Whether operators accept the value as a tensor, whose own arithmetic then decides."""
-    return type(value) is not int and type(value) is not Expr and hasattr(type(value), "__weft_route__")
+def _is_other(value: object) -> bool:
+    """Whether the value is no integer: a float, which no polynomial holds, or what operators accept as a tensor, whose
+    own arithmetic then decides."""
+    if type(value) is int or type(value) is Expr:
+        return False
+    return isinstance(value, (float, complex)) or hasattr(type(value), "__weft_route__")
 
 
 def _terms(d: Dim) -> Iterable[tuple[Monomial, int]]:

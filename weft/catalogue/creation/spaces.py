@@ -38,15 +38,21 @@ def _linspace(start: Any, end: Any, steps: Dim, dtype: DType | None, device: str
     start, end = (int(v) if isinstance(v, bool) else v for v in (start, end))
     index = aten._iota(steps)
     at = aten._to_copy(index, dtype=dt.complex128 if target.is_complex else dt.float64)
-    whole = (
-        aten.sub(end, start) if hasattr(type(end), "__weft_route__") or hasattr(type(start), "__weft_route__")
-        else end - start
-    )
-    step = aten.div(aten.full((), whole, dtype=at.dtype), dm.maximum(steps - 1, 1))
+    step = aten.div(_width(start, end, at.dtype), dm.maximum(steps - 1, 1))
     from_start = aten.add(at * step, start)
     from_end = aten.sub(end, aten.rsub(at, steps - 1) * step)
     out = aten.where(aten.lt(index, dm.floordiv(steps, 2)), from_start, aten.where(aten.eq(index, 0), start, from_end))
     return aten._to_copy(out, dtype=target)
+
+
+def _width(start: Any, end: Any, dtype: DType) -> Any:
+    """end - start as a tensor, exact where both are integers; a size and a float have their difference there alone."""
+    if any(hasattr(type(v), "__weft_route__") for v in (start, end)):
+        return aten.full((), aten.sub(end, start), dtype=dtype)
+    are_integers = all(isinstance(v, (int, dm.Expr)) for v in (start, end))
+    if are_integers or isinstance(start, dm.Expr) is isinstance(end, dm.Expr):
+        return aten.full((), end - start, dtype=dtype)
+    return aten.sub(end, aten.full((), start, dtype=dtype))
 
 
 def _ends_type(start: Any, end: Any, steps: Dim, dtype: DType | None, device: str | None) -> TensorType:

@@ -191,7 +191,7 @@ class AffineTransform(Transform):
         return (y - self.loc) / self.scale
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        scale = self.scale if isinstance(self.scale, Tensor) else full((), self.scale, dtype=x.dtype)
+        scale = self.scale if isinstance(self.scale, Tensor) else full((), self.scale, dtype=x.dtype, device=x.device)
         return _sum_rightmost(scale.abs().log().expand(x.shape), self.event_dim)
 
     def forward_shape(self, shape: Size) -> Size:

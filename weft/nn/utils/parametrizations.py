@@ -9,6 +9,7 @@ import numpy as np
 import weft.nn.functional as F
 from weft.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from weft.nn.modules.module import Module
+from weft.nn.parameter import eye, randn, zeros
 from weft.nn.utils import parametrize
 from weft.nn.utils.weight_norm import norm_except_dim
 from weft.ops.packet import aten
@@ -81,7 +82,7 @@ class _SpectralNorm(Module):
         if ndim > 1:
             matrix = self._as_matrix(weight.detach())
             for vector, size in (("_u", matrix.shape[0]), ("_v", matrix.shape[1])):
-                drawn = aten.randn((size,), dtype=weight.dtype)
+                drawn = randn((size,), dtype=weight.dtype, device=weight.device)
                 self.register_buffer(vector, F.normalize(drawn, dim=0, eps=eps))
             self._power_method(matrix, 15)
 
@@ -156,13 +157,13 @@ class _Orthogonal(Module):
         n, k = tall.shape[-2:]
         lower = tall.tril()
         if n != k:
-            lower = aten.cat((lower, aten.zeros((*tall.shape[:-1], n - k), dtype=tall.dtype)), -1)
+            lower = aten.cat((lower, zeros((*tall.shape[:-1], n - k), dtype=tall.dtype, device=tall.device)), -1)
         skew = lower - lower.mH
         if self.orthogonal_map == "matrix_exp":
             square = aten.linalg_matrix_exp(skew)
         else:
-            eye = aten.eye(n, dtype=tall.dtype)
-            square = aten.linalg_solve(eye - 0.5 * skew, eye + 0.5 * skew)
+            identity = eye(n, dtype=tall.dtype, device=tall.device)
+            square = aten.linalg_solve(identity - 0.5 * skew, identity + 0.5 * skew)
         return square if n == k else square[..., :k]
 
     def _reflected(self, tall: Tensor) -> Tensor:
@@ -172,13 +173,13 @@ class _Orthogonal(Module):
         (the compact WY form; Schreiber and Van Loan, 1989).
         """
         n, k = tall.shape[-2:]
-        eye = aten.eye(n, k, dtype=tall.dtype)
-        columns = tall.tril(-1) + eye
+        identity = eye(n, k, dtype=tall.dtype, device=tall.device)
+        columns = tall.tril(-1) + identity
         square = columns.mT @ columns
         scales = 0.5 * aten.diag_embed(aten.diagonal(square, 0, -2, -1))  # tau = 2 / |v|^2
         inverse = scales + aten.triu(square, 1)
-        first = aten.expand(columns.mT @ eye, (*tall.shape[:-2], k, k))
-        q = eye - columns @ aten.linalg_solve_triangular(inverse, first, upper=True)
+        first = aten.expand(columns.mT @ identity, (*tall.shape[:-2], k, k))
+        q = identity - columns @ aten.linalg_solve_triangular(inverse, first, upper=True)
         signs = aten.unsqueeze(tall.diagonal(0, -2, -1).detach().sign(), -2)
         return q * signs
 
@@ -196,7 +197,7 @@ class _Orthogonal(Module):
                 return reflectors.mT if is_wide else reflectors
             n, k = tall.shape[-2:]
             if n != k:
-                rest = aten.randn((*tall.shape[:-1], n - k), dtype=tall.dtype)
+                rest = randn((*tall.shape[:-1], n - k), dtype=tall.dtype, device=tall.device)
                 self.base = _orthonormal(aten.cat((tall, rest), -1))
             else:
                 self.base = tall.clone() if _is_orthogonal(tall) else _orthonormal(tall)
@@ -230,8 +231,8 @@ def _orthonormal(matrix: Tensor) -> Tensor:
 
 def _is_orthogonal(q: Tensor) -> bool:
     n, k = q.shape[-2:]
-    eye = aten.eye(k, dtype=q.dtype)
-    return bool(aten.allclose(q.mH @ q, aten.expand(eye, (*q.shape[:-2], k, k)), atol=10.0 * n * finfo(q.dtype).eps))
+    identity = aten.expand(eye(k, dtype=q.dtype, device=q.device), (*q.shape[:-2], k, k))
+    return bool(aten.allclose(q.mH @ q, identity, atol=10.0 * n * finfo(q.dtype).eps))
 
 
 def orthogonal(

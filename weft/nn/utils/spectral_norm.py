@@ -7,9 +7,8 @@ from typing import Any, TypeVar
 import weft.nn.functional as F
 from weft.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from weft.nn.modules.module import Module
-from weft.nn.parameter import Parameter, is_lazy
+from weft.nn.parameter import Parameter, is_lazy, randn
 from weft.nn.utils.weight_norm import key_of_hook
-from weft.ops.packet import aten
 from weft.support.errors import StateError, ValueProblem
 from weft.tensor.modes import no_grad
 from weft.tensor.tensor import Tensor
@@ -74,8 +73,8 @@ def spectral_norm(
         )
     with no_grad():
         rows, columns = hook.as_matrix(weight).shape
-        u = F.normalize(aten.randn((rows,), dtype=weight.dtype), dim=0, eps=eps)
-        v = F.normalize(aten.randn((columns,), dtype=weight.dtype), dim=0, eps=eps)
+        u = F.normalize(randn((rows,), dtype=weight.dtype, device=weight.device), dim=0, eps=eps)
+        v = F.normalize(randn((columns,), dtype=weight.dtype, device=weight.device), dim=0, eps=eps)
     del module._parameters[name]
     module.register_parameter(f"{name}_orig", weight)
     setattr(module, name, weight.detach())

@@ -16,6 +16,7 @@ from weft.ops.packet import aten
 from weft.ops.rules import same_dims
 from weft.record.repeats.pending import PendingState
 from weft.record.symbolic import SymbolicPayload, SymbolicStorage
+from weft.tensor.backend import type_of
 from weft.tensor.history import AutogradState
 from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
@@ -251,7 +252,7 @@ def _check_type(capture: Capture, call: Call, is_row: bool) -> None:
                 raise NoIteration("writes a row with another operator than a copy")
         elif op.type is None or op.decompose is not None or op.opens_above_autograd:
             raise NoIteration("writes with a composite")
-        elif not _are_like(op.type(*[a.type_ if isinstance(a, Tensor) else a for a in args]), kind):
+        elif not _are_like(op.type(*[type_of(a) for a in args]), kind):
             raise NoIteration("writes a value of another type")
 
 
