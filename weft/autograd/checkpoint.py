@@ -21,8 +21,8 @@ from weft.autograd.node import sequence_numbers
 from weft.autograd.saved import SavedTensor, at_run_time, default_hooks, saved_tensors_hooks
 from weft.ops.overrides import at_level, current_level
 from weft.runtime.generator import Place, default_generator, fork_rng
+from weft.runtime.undivided import end_with
 from weft.support.errors import StateError, ValueProblem
-from weft.support.undivided import end_with
 from weft.support.warn import warn
 from weft.tensor import autocast
 from weft.tensor.modes import active_trace, as_they_are, enable_grad, modes

@@ -15,7 +15,7 @@ import numpy as np
 from weft.ir.graph import Graph
 from weft.jit.errors import made
 from weft.jit.script.annotations import CLASSES, ENUMERATIONS, INTERFACES
-from weft.support import limits
+from weft.support import limits, registry
 from weft.support.memo import Memo
 from weft.tensor.device import Device
 from weft.tensor.tensor import Tensor
@@ -128,6 +128,9 @@ class Program:
 
     def _refused(self, kind: type[Exception], problem: str) -> Exception:
         return made(kind, f"{self.name.rpartition('.')[2]}() {problem}. Declaration: {self.schema()}", None)
+
+
+registry.program_classes.append(Program)
 
 
 def _own(value: Any) -> Any:

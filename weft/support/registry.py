@@ -9,6 +9,7 @@ from typing import Any
 
 module_classes: list[type] = []
 opaque_classes: list[type] = []
+program_classes: list[type] = []  # what is compiled once, whose attributes are nobody's settings
 # hooks on every module, by their handles' numbers: a captured function depends on which there are
 hook_tables: list[Mapping[int, Any]] = []
 optimizers: weakref.WeakSet[Any] = weakref.WeakSet()  # those alive, whose groups a captured function may not change

@@ -9,8 +9,8 @@ from weft.ops.layout import ROW_MAJOR
 from weft.ops.op import define
 from weft.ops.packet import aten
 from weft.ops.rules import dims_text
+from weft.runtime.undivided import undivided
 from weft.support.errors import ShapeError, ValueProblem
-from weft.support.undivided import undivided
 from weft.types import dims as dm
 from weft.types import shape_env
 from weft.types.dims import Dim

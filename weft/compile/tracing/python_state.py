@@ -79,7 +79,8 @@ def kinds(leaves: Iterable[Any] = (), capture: Capture | None = None) -> guards.
         leaves=(Tensor, Generator), says=says, said_by_leaves=("requires_grad", "is_leaf", "grad_fn", "retains_grad"),
         optimizers=tuple(registry.opaque_classes), modules=tuple(registry.module_classes),
         equal=(DType, Device, Op, Packet),
-        symbols=(SymInt, SymFloat), number_of=_number_from_outside, own=(Methods,), made=(FunctionCtx,),
+        symbols=(SymInt, SymFloat), number_of=_number_from_outside, made=(FunctionCtx,),
+        own=(Methods, *registry.program_classes),
         is_recorded=is_recorded, transparent=CODES, inputs=(Tensor,), questions=_QUESTIONS, inner_questions=_OF_OTHERS,
         open_packages=("weft.nn.", "weft.optim."),
     )

@@ -111,14 +111,14 @@ class _Broadcast(Function):
     """Rank src's tensor; its gradient is the sum of all."""
 
     @staticmethod
-    def forward(ctx: Any, tensor: Tensor, on: ProcessGroup, src: int) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, tensor: Tensor, on: ProcessGroup, src: int) -> Tensor:
         ctx.on, ctx.src = on, src
         result = tensor.detach().clone()
         collectives.broadcast(result, src, on)
         return result
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         total = reduce(grad, ctx.src, _SUM, ctx.on)
         return total if _is_root(ctx.on, ctx.src) else total * 0, None, None
 
@@ -127,14 +127,14 @@ class _Reduce(Function):
     """The sum in rank dst; its gradient goes to all."""
 
     @staticmethod
-    def forward(ctx: Any, tensor: Tensor, on: ProcessGroup, dst: int, op: ReduceOp) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, tensor: Tensor, on: ProcessGroup, dst: int, op: ReduceOp) -> Tensor:
         ctx.on, ctx.dst, ctx.op = on, dst, op
         result = tensor.detach().clone()
         collectives.reduce(result, dst, op, on)
         return result
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         return _scaled(broadcast(grad, ctx.dst, ctx.on), ctx.op, ctx.on), None, None, None
 
 
@@ -142,12 +142,12 @@ class _Gather(Function):
     """All tensors in rank dst, which gives back each one's gradient."""
 
     @staticmethod
-    def forward(ctx: Any, tensor: Tensor, on: ProcessGroup, dst: int) -> tuple[Tensor, ...]:  # type: ignore[override]
+    def forward(ctx: Any, tensor: Tensor, on: ProcessGroup, dst: int) -> tuple[Tensor, ...]:
         ctx.on, ctx.dst = on, dst
         return _gathered(tensor, on, dst)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
         return scatter(grads, ctx.dst, ctx.on), None, None
 
 
@@ -155,12 +155,12 @@ class _Scatter(Function):
     """One tensor of rank src's list, which gets the gradients of all."""
 
     @staticmethod
-    def forward(ctx: Any, on: ProcessGroup, src: int, *tensors: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, on: ProcessGroup, src: int, *tensors: Tensor) -> Tensor:
         ctx.on, ctx.src = on, src
         return _scattered(tensors, on, src)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         return None, None, *gather(grad, ctx.src, ctx.on)
 
 
@@ -168,14 +168,14 @@ class _AllGather(Function):
     """All tensors in all ranks: the gradient of each is the sum over the ranks."""
 
     @staticmethod
-    def forward(ctx: Any, tensor: Tensor, on: ProcessGroup) -> tuple[Tensor, ...]:  # type: ignore[override]
+    def forward(ctx: Any, tensor: Tensor, on: ProcessGroup) -> tuple[Tensor, ...]:
         ctx.on = on
         results = [tensor.new_empty(tensor.shape) for _ in range(on.size())]
         collectives.all_gather(results, tensor.contiguous(), on)
         return tuple(results)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
         return reduce_scatter(grads[ctx.on.rank()], grads, _SUM, ctx.on), None
 
 
@@ -183,14 +183,14 @@ class _ReduceScatter(Function):
     """Sums, one in each rank: the gradient of each goes to all."""
 
     @staticmethod
-    def forward(ctx: Any, on: ProcessGroup, op: ReduceOp, output: Tensor, *tensors: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, on: ProcessGroup, op: ReduceOp, output: Tensor, *tensors: Tensor) -> Tensor:
         ctx.on, ctx.op = on, op
         result = output.new_empty(output.shape)
         collectives.reduce_scatter(result, [t.contiguous() for t in tensors], op, on)
         return result
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         return None, None, None, *[_scaled(each, ctx.op, ctx.on) for each in all_gather(grad, ctx.on)]
 
 
@@ -198,12 +198,12 @@ class _AllToAll(Function):
     """Tensors that are exchanged, and gradients the other way."""
 
     @staticmethod
-    def forward(ctx: Any, on: ProcessGroup, outputs: Sequence[Any], *tensors: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
+    def forward(ctx: Any, on: ProcessGroup, outputs: Sequence[Any], *tensors: Tensor) -> tuple[Tensor, ...]:
         ctx.on, ctx.inputs = on, [(t.shape, t.dtype) for t in tensors]
         return _exchanged(tensors, outputs, on)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
         return None, None, *_AllToAll.apply(ctx.on, ctx.inputs, *grads)
 
 
@@ -211,12 +211,12 @@ class _AllToAllSingle(Function):
     """Rows that are exchanged, and gradients the other way."""
 
     @staticmethod
-    def forward(ctx: Any, on: ProcessGroup, shape: Any, taken: Any, sent: Any, tensor: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, on: ProcessGroup, shape: Any, taken: Any, sent: Any, tensor: Tensor) -> Tensor:
         ctx.on, ctx.shape, ctx.taken, ctx.sent = on, tensor.shape, taken, sent
         result = tensor.new_empty(shape)
         collectives.all_to_all_single(result, tensor.contiguous(), taken, sent, on)
         return result
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         return None, None, None, None, _AllToAllSingle.apply(ctx.on, ctx.shape, ctx.sent, ctx.taken, grad)

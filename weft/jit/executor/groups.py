@@ -5,7 +5,7 @@ serves.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.autograd.saved import default_hooks
@@ -28,6 +28,15 @@ LEAST_WORK = 6  # operators on tensors that are worth a program of their own
 _MOST_FAILURES = 2
 
 
+def _body_of(program: Program, code_of: Callable[[Program], Any]) -> Callable[..., Any]:
+    """A group as a function: no method of the group's, whose attributes would be taken for settings."""
+
+    def body(*args: Any) -> Any:
+        return code_of(program).from_python(args)
+
+    return body
+
+
 class NativeGroup:
     """The native programs of one group, each for a pattern of sizes and layouts.
 
@@ -43,14 +52,10 @@ class NativeGroup:
         self.program = Program(
             name, tuple([Parameter(f"a{i}", v.type) for i, v in enumerate(self.inputs)]), _returns(graph.results), graph
         )
-        self._code_of = code_of
-        self.compiled = CompiledFunction(self._body, name)
+        self.compiled = CompiledFunction(_body_of(self.program, code_of), name)
         self.calls = self.failures = self.fallbacks = 0
         self._many = len(node.outputs) != 1
         self._lock = threading.RLock()
-
-    def _body(self, *args: Any) -> Any:
-        return self._code_of(self.program).from_python(args)
 
     def run(self, args: Sequence[Any]) -> tuple[Any, ...] | None:
         """The group's results, natively; None where the interpreter is to run it."""
