@@ -400,8 +400,9 @@ class FrameWatcher:
         for value in [values.get(name) for name in plan.code.co_varnames[: plan.code.co_argcount]]:
             cls = type(value)
             is_clear = id(value) in self.reads.known or id(value) in self.reads.fresh
-            # (of an object in C nobody could tell whether it changes, and weft has read what it is called with)
-            if is_clear or self.kinds.of(value) in (*BORING, Kind.OPAQUE) or self.kinds.origins.of_class(cls) != USER:
+            # (of what is written in C nobody could tell whether it changes)
+            is_clear = is_clear or self.kinds.of(value) in BORING or not is_fixed(solid_class(cls))
+            if is_clear or self.kinds.origins.of_class(cls) != USER:
                 continue
             is_older = self._births.is_older(value)
             if is_older or (is_older is None and type(class_lookup(cls, "__init__")[1]) is FunctionType):
