@@ -86,12 +86,17 @@ def test_numbers_follow_python(name, kinds):
         ("lshift", (1, 63), -(1 << 63)),
         ("lshift", (1, 64), 0),
         ("int_pow", (3, 41), 3**41 - (1 << 64) * ((3**41 + (1 << 63)) >> 64)),
-        ("int", (2.0**63,), -(1 << 63)),
     ],
 )
 def test_integers_wrap_around(name, args, expected):
     assert OPS[f"prim::{name}"].kernel(*args) == expected
     assert np.array(expected, np.int64) == expected
+
+
+def test_floats_that_no_integer_holds_are_refused():
+    with pytest.raises(OverflowError, match="64 bits"):
+        OPS["prim::int"].kernel(2.0**63)
+    assert OPS["prim::int"].kernel(-(2.0**63)) == -(1 << 63)
 
 
 def test_powers_of_integers_that_the_program_does_not_know_are_floats():
