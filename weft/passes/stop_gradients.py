@@ -31,13 +31,19 @@ class FunctionCall:
     """A call of a custom Function. outputs: their values. inputs: for each tensor that it was given, the value that its
     gradient is of, and what is noted of that; None where no gradient is wanted. grads, gradients: once its backward
     ran, what that was given for the outputs, and gave for the inputs. after: the call whose backward must have run
-    before, for the gradients not to pass as they are."""
+    before, for the gradients not to pass as they are. is_repeated: it is an operator that gave a value once more, whose
+    hooks are not those of the value itself."""
 
     outputs: tuple[Value | None, ...]
     inputs: tuple[tuple[Value, Any] | None, ...]
     grads: tuple[Value | None, ...] = ()
     gradients: tuple[Value | None, ...] = ()
     after: FunctionCall | None = None
+    is_repeated: bool = False
+
+    def note_rule(self, grads: Sequence[Any], gradients: Sequence[Any]) -> None:
+        """Its backward ran."""
+        self.grads, self.gradients = tuple(grads), tuple(gradients)
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,7 @@ def stop_gradients(graph: Graph, without: Notes, inner: int = 0) -> Graph:
         changed = border(builder, node, args)
         if has_hooks(node):
             outputs = builder.emit_like(node, changed).outputs
+            histories.unhooked.update(zip(node.outputs, outputs, strict=True))
             return histories.hooked(builder, node.outputs, outputs)
         return None if same_operands(changed, args) else tuple(builder.emit_like(node, changed).outputs)
 
@@ -118,6 +125,7 @@ class _Histories:
         self.flowing = _flowing(graph)
         self.rules: dict[FunctionCall, Rule | None] = {}
         self.made: dict[tuple[Builder, FunctionCall], dict[Value, Value]] = {}
+        self.unhooked: dict[Value, Value] = {}  # for what hooks are on: what the node made
 
     def seen(self, builder: Builder, now: Any, was: Any, note: Any) -> Any:
         """An operand, which was another one in the graph before, with the history that was noted of it."""
@@ -146,16 +154,22 @@ class _Histories:
         """An output of a custom Function whose gradients flow as its backward has it; None where that is not known."""
         call, rule = of.call, self._rule_of(of.call)
         if rule is None:
-            return None
+            return self.unhooked.get(call.outputs[of.index]) if call.is_repeated else None  # type: ignore[arg-type]
         if (builder, call) not in self.made:
-            inputs = [None if i is None else self.seen(builder, self._now(builder, i[0]), *i) for i in call.inputs]
+            inputs = [None if i is None else self._flows_into(builder, call, *i) for i in call.inputs]
             read = [self.seen(builder, self._now(builder, value), value, note) for value, note in rule.read]
             outputs = [self._now(builder, value) for value in rule.outputs]
             types = tuple([v.type for v in outputs])
             node = builder.emit_raw(CALL_FUNCTION, (tuple(outputs), tuple(inputs), tuple(read), rule), types)
-            seen = self.hooked(builder, rule.outputs, node.outputs)
+            seen = node.outputs if call.is_repeated else self.hooked(builder, rule.outputs, node.outputs)
             self.made[builder, call] = dict(zip(rule.outputs, seen, strict=True))
         return self.made[builder, call].get(call.outputs[of.index])  # type: ignore[arg-type]
+
+    def _flows_into(self, builder: Builder, call: FunctionCall, value: Value, note: Any) -> Any:
+        """What the gradient of an input of a call goes to."""
+        if call.is_repeated and value in call.outputs and value in self.unhooked:
+            return self.unhooked[value]
+        return self.seen(builder, self._now(builder, value), value, note)
 
     def outputs(self, nodes: set[Node]) -> dict[Any, Operand]:
         """What stands, behind the custom Functions among these nodes, for the values that they gave."""

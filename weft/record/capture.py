@@ -175,8 +175,10 @@ class Capture:
         before, histories = self.tensors.operand(grads), self.recorder.histories
         with histories.of_formulas(grads):
             run(node, grads)
-        if not self.tensors.has_wrappers(grads):
-            histories.note_hooked(node, before, self.tensors.operand(grads))
+            if self.tensors.has_wrappers(grads):
+                return
+            grads[:] = self.tensors.of_formula(grads)
+        histories.note_hooked(node, before, self.tensors.operand(grads))
 
     def note_renewal(self, view: Tensor) -> None:
         """The history of a view is about to be brought up to date: what it is within a block is the block's."""

@@ -98,9 +98,12 @@ class OpaqueEvaluator(Evaluator):
             grads, operand = self._shown(grads), self.tensors.operand
             with histories.of_formulas(grads):
                 gradients = node.apply(grads, needs)
+                is_noted = node in histories.functions and not self.tensors.has_wrappers((*grads, *gradients))
+                if is_noted:
+                    gradients = tuple(self.tensors.of_formula(gradients))
             if isinstance(node, FunctionNode):
                 self.given_none.update((node, i) for i, g in enumerate(gradients) if g is None and needs[i])
-            if node in histories.functions and not self.tensors.has_wrappers((*grads, *gradients)):
+            if is_noted:
                 histories.note_rule(node, operand(grads), operand(gradients))
             return gradients
         if not isinstance(node, OpNode) or not any(needs):
@@ -175,7 +178,10 @@ class OpaqueEvaluator(Evaluator):
         out, grads, histories = self._shown(out), self._shown(grads), self.recorder.histories
         with histories.of_formulas((*out, *grads)):
             gradients = super().post_hooks(node, out, grads)
-        if not (self.recorder.depth or modes.grad or self.tensors.has_wrappers((*grads, *gradients))):
+            is_noted = not (self.recorder.depth or modes.grad or self.tensors.has_wrappers((*grads, *gradients)))
+            if is_noted:
+                gradients = tuple(self.tensors.of_formula(gradients))
+        if is_noted:
             histories.note_hooked_step(node, self.tensors.operand(grads), self.tensors.operand(gradients))
             if self.is_for_callers:
                 return unwatched(self._where_reached, node, out, gradients)  # type: ignore[no-any-return]

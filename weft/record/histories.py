@@ -17,6 +17,7 @@ from weft.autograd.record import gradient_edge
 from weft.ir.graph import Block, Node, Operand, Value, map_operand
 from weft.passes.stop_gradients import FunctionCall, Notes, OutputOf, Without, hooked
 from weft.record.symbolic import SymbolicPayload
+from weft.tensor.modes import modes
 from weft.tensor.tensor import Tensor
 
 
@@ -30,8 +31,8 @@ class Histories:
 
     before: of a leaf, an argument or a view what would be noted of an operand that shows it; value_of: the value that
     it shows. made: while formulas run that record no nodes of autograd, the storages of the gradients that they are
-    given, and of all that is made since. is_detached: whether a tensor was made by detaching another. is_argument:
-    whether it stands for an argument.
+    given, and of all that is made since; in_grad_mode: whether what no_grad() is around in them has no history.
+    is_detached: whether a tensor was made by detaching another. is_argument: whether it stands for an argument.
     """
 
     def __init__(self, current: Callable[[], Mapping[Value, Operand]]) -> None:
@@ -48,7 +49,9 @@ class Histories:
         self._views: dict[HistoryNode, tuple[tuple[Any, int], ...]] = {}
         self._views_of_calls: set[HistoryNode] = set()
         self.made: set[Any] | None = None
+        self.in_grad_mode = False
         self._walked: set[Any] = set()
+        self._shown: dict[Any, Any] = {}
         self.is_detached: Callable[[Tensor], bool] = lambda tensor: False
         self.is_argument: Callable[[Tensor], bool] = lambda tensor: False
         self._expected: tuple[Any, list[Any]] | None = None
@@ -71,7 +74,7 @@ class Histories:
         """What is to be noted of the call with these arguments, if it is the one."""
         expected, self._expected = self._expected, None
         if expected is None or expected[0] is not args:
-            return None if self.made is None else tuple(map(self._of_formula, args, operands))
+            return None if self.made is None else tuple(map(self.of_formula, args, operands))
         return tuple([
             False if edge is _NOT_ASKED
             else tuple(map(self._without, argument, edge, now)) if type(argument) is tuple
@@ -86,7 +89,7 @@ class Histories:
             node = state.node
             self._note(node, state.index, value)
             if self.givers.setdefault(value, node) is not node and state.index == 0 and len(self.given[node]) == 1:
-                self.others[node] = FunctionCall((value,), ((value, False),))
+                self.others[node] = FunctionCall((value,), ((value, False),), is_repeated=True)
 
     def note_views(self, node: OpNode, views: Sequence[Tensor]) -> None:
         """These views have this history."""
@@ -96,10 +99,18 @@ class Histories:
         """The history that an edge leads to, where others of the same value may have another one: that of what a custom
         Function gave, or of a view of it."""
         node, index = edge
-        call = self.functions.get(node)
+        call = self.functions.get(node) or self._call_of_hooked_view(node)
         if call is not None:
             return OutputOf(call, index)
         return node in self._views_of_calls and (self.given[node][index] or False)
+
+    def _call_of_hooked_view(self, node: HistoryNode) -> FunctionCall | None:
+        """A view that hooks are on, as a call: another view of its value does not pass these hooks."""
+        if node in self._views and node.hook_tables is not None and node not in self.others:
+            values = self._values_of(node)
+            ends = tuple([None if v is None else (v, False) for v in values])
+            self.others[node] = FunctionCall(values, ends, is_repeated=True)
+        return self.others.get(node)
 
     def note_views_of_call(self, node: OpNode, values: Sequence[Value]) -> None:
         """Views have the history of these values, and show others."""
@@ -129,7 +140,7 @@ class Histories:
         """The backward of a custom Function ran: what it was given, and what it gave for each edge."""
         call = self.functions.get(node)
         if call is not None:
-            call.grads, call.gradients = self.arrived.pop(node, tuple(grads)), tuple(gradients)
+            call.note_rule(self.arrived.pop(node, tuple(grads)), gradients)
 
     def arrivals(self, node: HistoryNode) -> tuple[Operand, ...]:
         """The gradients that came to the node of what has a rule of its own, if a walk came to it."""
@@ -142,7 +153,7 @@ class Histories:
         if node in self.functions or node in self.others:
             self.arrived.setdefault(node, tuple(before))
             if node in self.others:
-                self.others[node].grads, self.others[node].gradients = self.arrived[node], tuple(after)
+                self.others[node].note_rule(self.arrived[node], after)
             return
         for value, was, now in zip(self._values_of(node), before, after, strict=False):
             if value is not None and was is not now and type(was) is Value and type(now) is Value:
@@ -154,15 +165,18 @@ class Histories:
         call = self.functions.get(node)
         if call is not None:
             other: HistoryNode | None = getattr(node, "waits_for", None)
-            call.gradients, call.after = tuple(gradients), None if other is None else self.functions.get(other)
+            call.note_rule(call.grads, gradients)
+            call.after = None if other is None else self.functions.get(other)
             return
         outputs = self._values_of(node)
         inputs = tuple([None if edge is None else self._at(edge) for edge in node.edges])
         if node in self.others:
             call = self.others[node]
-            call.inputs, call.grads, call.gradients = inputs, self.arrived.get(node, tuple(grads)), tuple(gradients)
+            call.inputs = inputs
+            call.note_rule(self.arrived.get(node, tuple(grads)), gradients)
             return
-        call = FunctionCall(outputs, inputs, tuple(grads), tuple(gradients))
+        call = FunctionCall(outputs, inputs)
+        call.note_rule(grads, gradients)
         for index, value in enumerate(outputs):
             if value is not None:
                 self.of[value] = (OutputOf(call, index), *self.of.get(value, ()))
@@ -186,7 +200,7 @@ class Histories:
 
     def taken(self) -> Notes:
         """What was noted, which is kept here no longer."""
-        unhooked = {call for call in self.others.values() if not call.grads}
+        unhooked = {call for call in self.others.values() if not call.grads and self.of.keys().isdisjoint(call.outputs)}
         notes = {at: _without_calls(note, unhooked) for at, note in self.of.items()} if unhooked else self.of
         self.of, self.given, self.functions, self.givers, self.others = {}, {}, {}, {}, {}
         self._views, self._views_of_calls = {}, set()
@@ -218,31 +232,43 @@ class Histories:
     def walk(self) -> Iterator[None]:
         """Within the block gradients are made by one walk: what hooks keep of it has a history for hooks that run
         later."""
-        before = self.arrived, self._walked
-        self.arrived, self._walked = {}, set()
+        before = self.arrived, self._walked, self._shown
+        self.arrived, self._walked, self._shown = {}, set(), {}
         try:
             yield
         finally:
-            self.arrived, self._walked = before
+            self.arrived, self._walked, self._shown = before
 
     @contextmanager
     def of_formulas(self, grads: Sequence[Any]) -> Iterator[None]:
         """Within the block formulas compute with gradients: what else they read may have no history."""
-        before = self.made
+        before = self.made, self.in_grad_mode
         self._walked.update(g._storage for g in grads if isinstance(g, Tensor))
-        self.made = self._walked
+        self.made, self.in_grad_mode = self._walked, modes.grad is not False
         try:
             yield
         finally:
-            self.made = before
+            self.made, self.in_grad_mode = before
 
-    def _of_formula(self, operand: Any, now: Operand) -> Any:
+    def note_made(self, storage: Any) -> None:
+        """A formula computed what lies in this storage."""
+        if self.made is not None and (modes.grad is not False or not self.in_grad_mode):
+            self.made.add(storage)
+
+    def note_views_of_formula(self, views: Sequence[Tensor], notes: Sequence[Value | bool]) -> None:
+        """A formula took these views, for which this is to be noted."""
+        self._shown.update(zip([x._view for x in views], notes, strict=True))
+
+    def of_formula(self, operand: Any, now: Operand) -> Any:
+        """What is to be noted of an operand of a formula that records no nodes of autograd."""
         if type(operand) is tuple:
-            return tuple(map(self._of_formula, operand, now))
+            return tuple(map(self.of_formula, operand, now))
         if not isinstance(operand, Tensor) or not operand.dtype.is_differentiable:
             return False
         if operand._storage in (self.made or ()) and not self.is_detached(operand):
             return False
+        if operand._view in self._shown:
+            return self._shown[operand._view]
         return self._without(operand, gradient_edge(operand) if operand.requires_grad else None, now)
 
     def behind(self, tensor: Tensor) -> Value | OutputOf | bool:
@@ -282,7 +308,7 @@ class Histories:
         return then is not now and then
 
     def _behind(self, tensor: Any, edge: Edge) -> Value | OutputOf | bool:
-        call = self.functions.get(edge[0]) or self.others.get(edge[0])
+        call = self.functions.get(edge[0]) or self._call_of_hooked_view(edge[0])
         if call is not None:
             return OutputOf(call, edge[1])
         values = self.given.get(edge[0], ())

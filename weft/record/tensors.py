@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from sys import maxsize
 from typing import Any
 
@@ -34,7 +34,7 @@ from weft.record.symbolic import Nodes, SymbolicPayload, SymbolicStorage
 from weft.record.writes import Writes
 from weft.support.errors import ShapeError
 from weft.tensor.dense import is_dense
-from weft.tensor.modes import no_grad
+from weft.tensor.modes import modes, no_grad
 from weft.tensor.subclass import retyped
 from weft.tensor.tensor import Tensor, tensor_around
 from weft.tensor.views import view_of, views_of
@@ -109,7 +109,7 @@ class SymbolicTensors:
             self.recorder, value, kind, None if order is None else ordered(kind.shape, order), order
         )
         if self.recorder.histories.made is not None:
-            self.recorder.histories.made.add(storage)
+            self.recorder.histories.note_made(storage)
         return self._tensor(SymbolicPayload(storage, (), kind), storage)
 
     def lift_fresh(self, tensor: Tensor) -> Tensor:
@@ -237,6 +237,15 @@ class SymbolicTensors:
             return then
         return replay(Nodes(self.recorder.builder, {}), begun, shown.path)
 
+    def of_formula(self, gradients: Iterable[Any]) -> list[Any]:
+        """What a formula gave, for what follows it: no gradient flows through what it computed without history."""
+        return [self._of_formula(g) if isinstance(g, Tensor) else g for g in gradients]
+
+    def _of_formula(self, tensor: Tensor) -> Tensor:
+        value = self.operand(tensor)
+        note = self.recorder.histories.of_formula(tensor, value)
+        return self.fresh(self._seen(value, True), self.order_of(tensor)) if note is True else tensor
+
     # ---- views
     def _view(self, op: Op, args: tuple[Any, ...]) -> Any:
         source: Tensor = args[0]
@@ -258,7 +267,26 @@ class SymbolicTensors:
             return self._copy_of_view(op, payload, rest, shown.questions)
         storage.questions.extend(shown.questions)
         views = [SymbolicPayload(storage, path, kind, g) for path, kind, g in shown.results]
-        return views_of(source, source.storage(), views, op, rest)
+        out = views_of(source, source.storage(), views, op, rest)
+        if self.recorder.histories.made is not None and self.recorder.depth == 0:
+            self._note_views_of_formula(op, source, rest, out)
+        return out
+
+    def _note_views_of_formula(self, op: Op, source: Tensor, rest: tuple[Any, ...], out: Any) -> None:
+        """Where a formula records no nodes of autograd: its views have the history that their source has."""
+        histories, views = self.recorder.histories, out if isinstance(out, (tuple, list)) else (out,)
+        value = self.operand(source)
+        note = histories.of_formula(source, value)
+        if modes.grad is False and histories.in_grad_mode:
+            note = True
+        if note is True or note is False:
+            notes = [note] * len(views)
+        else:
+            seen = self.fresh(self._seen(value, note))
+            with no_grad():
+                again = call(op, (seen, *rest))
+            notes = [self.operand(x) for x in (again if isinstance(again, (tuple, list)) else (again,))]
+        histories.note_views_of_formula(views, notes)
 
     def _view_at(self, op: Op, source: Tensor, dim: int, index: Tensor) -> Tensor:
         """The view of a slice at a place that is known when the program runs: a symbol for where it starts."""
