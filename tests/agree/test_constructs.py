@@ -37,6 +37,7 @@ REFUSALS = {
     r"depends on u\d|known while the program runs": "Python asks a question about a size that only the run knows",
     r"inside of a transform \(grad, vmap, jvp\) that runs in a compiled function": "a block of a graph has no levels",
     r"return (it|the value) from the branch or body": "whether a block runs is known only when the program runs",
+    r"the (body|step|branch) returns tensors of the classes": "what a block carries is of one class",
     r"(draws random numbers|draw different amounts)": "how often a block runs decides where the stream goes on",
     r"a tensor of a transform .* beyond its end": "what a level of a transform makes ends with it",
     r"classes are no part of a trace": "a program has tensors of one class",
