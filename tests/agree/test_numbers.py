@@ -128,7 +128,8 @@ def difference(program: Program, mode: str, seen: Counter[str]) -> str | None:
     for n, arrays in enumerate(calls):
         expected = _outcome(eager, _tensors(arrays, "cpu"))
         found = _outcome(function, _tensors(arrays, "lazy" if mode == "lazy" else "cpu"))
-        text = _unlike(found, expected)
+        both = isinstance(found, Exception) and isinstance(expected, Exception)
+        text = None if both and mode == "lazy" else _unlike(found, expected)  # (of two errors, Python's own comes first)
         if isinstance(found, WeftError) and not isinstance(expected, Exception):
             seen[f"{mode} refused"] += 1
             seen[f"{mode}: {str(found).partition(': ')[2][:90]}"] += 1
