@@ -34,9 +34,16 @@ class Store:
     def __init__(self): self.rows, self.last, self.count = [], None, 0
     def put(self, v):
         self.rows.append(v); self.last = v; self.count += 1
+    def note(self, held, v): log(held, v); self.count += 1
     def newest(self, v): return v if self.last is None else self.last + len(self.rows)
     @property
     def first(self): return self.rows[0] if self.rows else 1.0
+
+def log(held, v): held.append(v)
+def log_all(groups, **values):
+    for name, v in values.items(): groups[name].append(v)
+def latest(held, other): return held[-1] if held else other
+def count_of(groups, *names): return sum(len(groups[name]) for name in names)
 
 def make_cell(start):
     last, many = start, [start]
@@ -132,6 +139,11 @@ WRITES = (
     "setattr(self, 'couple' + 'd' * self.flag, ({v}, 1))", "vars(self)['new_' + str(self.size)] = {v}",
     "hasattr(self, 'new') and delattr(self, 'new')", "setattr(self.store, 'new', {v})",
     "setattr(Model, 'newer', self.n)",
+    # by functions that are given the container, and under keys that the line does not name
+    "log(self.items, {v})", "log(self.groups['g'], {v})", "log(self.nested['rows'][-1], {v})", "log(kept, {v})",
+    "self.store.note(self.items, {v})", "log_all(self.groups, g={v}, h={v} * 2)", "log_all(self.groups, i={v})",
+    "self.groups.setdefault('i', []).append({v})", "self.groups['gh'[self.n % 2]].append({v})",
+    "self.nested.get('rows')[-1].append({v})", "self.nested['rows'][self.n % 2 - 1].extend([{v}])",
 )
 READS = (
     "(self.items[-1] if self.items else {v})", "sum(self.items, {v})", "self.table.get('a', {v})",
@@ -157,6 +169,11 @@ READS = (
     "(self.newest if hasattr(self, 'newest') else {v} * 8)",
     "({v} * len([n for n in vars(self) if n.startswith('new')]))",
     "getattr(self.store, 'new', {v} * 9)",
+    # what functions read that are given the container, and under keys that the line does not name
+    "latest(self.items, {v})", "latest(self.groups.get('h', ()), {v})",
+    "latest(self.nested['rows'][self.n % 2 - 1], {v})", "latest(self.groups['gh'[self.n % 2]], {v})",
+    "({v} * count_of(self.groups, 'g', 'i'))",
+    "({v} * sum(map(len, self.groups.values())))", "self.nested.get('rows')[-1][-1]",
 )
 
 

@@ -129,7 +129,7 @@ def difference(program: Program, mode: str, seen: Counter[str]) -> str | None:
         expected = _outcome(eager, _tensors(arrays, "cpu"))
         found = _outcome(function, _tensors(arrays, "lazy" if mode == "lazy" else "cpu"))
         both = isinstance(found, Exception) and isinstance(expected, Exception)
-        text = None if both and mode == "lazy" else _unlike(found, expected)  # (of two errors, Python's own comes first)
+        text = None if both and mode == "lazy" else _unlike(found, expected)  # (Python's own comes first)
         if isinstance(found, WeftError) and not isinstance(expected, Exception):
             seen[f"{mode} refused"] += 1
             seen[f"{mode}: {str(found).partition(': ')[2][:90]}"] += 1

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from weft.guards.assigned import STORE_CELL, argument_names, names_in, nested_codes, stored_locals
 from weft.guards.operators import operator_methods
-from weft.guards.plan import Link, Plan
+from weft.guards.plan import ANY, Link, Plan
 from weft.guards.stack import IGNORED, NULL, OWN, Const, Item, Joins, Own, Stack, instructions_with_lines
 
 _CACHE_LIMIT: Final = 20_000
@@ -27,6 +27,8 @@ _SETTERS: Final = frozenset({"__setattr__", "__delattr__"})
 _DYNAMIC: Final = frozenset({"vars", "dir", "setattr", "delattr"})
 _BY_NAME: Final = ("getattr", "hasattr")
 _PLAIN_FORMAT: Final = re.compile(r"(?:[^{]|\{\{|\{\w*[:!}])*")  # whose fields name no attributes
+# methods of a dict that give one of its items
+ITEM_METHODS: Final = frozenset({"get", "setdefault"})
 _DRAWING: Final = frozenset(str.split("next list tuple zip enumerate map filter sum set dict sorted min max any all"))
 
 
@@ -201,6 +203,8 @@ class _Walk:
         if isinstance(base, Link):
             link = base.step((".", name), self.line)
             link.read = True
+            if link.is_unsure:
+                self.plan.loose.setdefault(name, self.line)
             return link
         self.plan.loose.setdefault(name, self.line)
         if optional:
@@ -235,15 +239,20 @@ class _Walk:
 
     def subscript(self, ins: dis.Instruction) -> None:
         base, key = self.stack.peek(2), self.stack.peek(1)
-        if not (isinstance(base, Link) and isinstance(key, Const) and isinstance(key.value, (int, str))):
+        if not isinstance(base, Link):
             self.stack.use(2)
             self.stack.push(None)
             return
+        self.stack.use()
         self.stack.take()
-        self.stack.take()
-        link = base.step(("[", key.value), self.line)
+        self.stack.push(self.item(base, key))
+
+    def item(self, base: Link, key: Item, is_sure: bool = True) -> Link:
+        is_named = isinstance(key, Const) and isinstance(key.value, (int, str))
+        link = base.step(("[", key.value if isinstance(key, Const) and is_named else ANY), self.line)
         link.read = True
-        self.stack.push(link)
+        link.is_unsure = link.is_unsure or not (is_named and is_sure)
+        return link
 
     def store_subscript(self, ins: dis.Instruction) -> None:
         key = self.stack.take()
@@ -298,8 +307,23 @@ class _Walk:
     def call(self, ins: dis.Instruction) -> None:
         effect = dis.stack_effect(ins.opcode, ins.arg)
         popped = (ins.arg or 0) + 2 if "PRECALL" in dis.opmap and ins.opname == "CALL" else 1 - effect
-        items = [i for i in self.stack.use(popped) if i is not NULL]
+        if ins.opname == "CALL_FUNCTION_EX":
+            items = [i for i in self.stack.use(popped) if i is not NULL]
+        else:
+            items = [i for i in [self.stack.take() for _ in range(popped)][::-1] if i is not NULL]
+            self.hand(items)
         self.stack.push(self.called(items[0], items[1:]) if items else None)
+
+    def hand(self, items: list[Item]) -> None:
+        """A callee is used, and so are its arguments, unless it turns out to be a function with a plan."""
+        callee = items[0] if items else None
+        for item in items:
+            if not isinstance(item, Link):
+                continue
+            if item is not callee and isinstance(callee, Link):
+                item.handed.append(callee)
+            else:
+                item.used = True
 
     def called(self, callee: Item, arguments: list[Item]) -> Item:
         name = next((n for n in ("getattr", "hasattr") if callee is self.plan.roots.get(("global", n), self)), None)
@@ -325,6 +349,8 @@ class _Walk:
         for item in arguments:
             if isinstance(item, Link):
                 item.passed = self.line
+        if isinstance(callee, Link) and callee.name in ITEM_METHODS and callee.owner is not None and arguments:
+            return self.item(callee.owner, arguments[0], False)
         if isinstance(callee, Link) and any(callee is self.plan.roots.get(("global", n)) for n in _DRAWING):
             for item in arguments:
                 if isinstance(item, Link):

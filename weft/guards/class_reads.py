@@ -67,7 +67,9 @@ class ClassReads:
         """Whether an object is older than the call for certain."""
         raise NotImplementedError
 
-    def structure(self, container: Any, text: str, where: Location, module: Any = None, names: str = "") -> None:
+    def structure(
+        self, container: Any, text: str, where: Location, module: Any = None, names: str = "", deeply: bool = True
+    ) -> None:
         """Guard a container's keys and items."""
         raise NotImplementedError
 

@@ -12,7 +12,7 @@ from functools import partial
 from types import CodeType, FrameType, FunctionType
 from typing import Any, Final
 
-from weft.guards.analyse import library_plan, plan_of
+from weft.guards.analyse import ITEM_METHODS, library_plan, plan_of
 from weft.guards.asides import StepAside, is_aside, users_aside
 from weft.guards.asked import QUESTIONS, is_fixed, solid_class
 from weft.guards.effects import (
@@ -524,7 +524,9 @@ class FrameWatcher:
         self.reads.mutations.setdefault(id(owner), []).append(where)
         if function.__name__ == "append":
             self.reads.grown(owner, text, where).appended += 1
-        else:
+        elif function.__name__ == "extend" and getattr(owner, "maxlen", None) is None:
+            self.reads.grown(owner, text, where).is_extended = True
+        elif held is None or not held.guarded or function.__name__ not in ITEM_METHODS:  # (a chain goes on from its item)
             self.reads.structure(owner, text, where)
 
     def _called_stdlib(self, frame: FrameType, deed: Deed) -> None:

@@ -4,22 +4,38 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import Any
+from typing import Any, Final
 
-Step = tuple[str, Any]  # (".", attribute) or ("[", constant key)
+Step = tuple[str, Any]  # (".", attribute) or ("[", constant key, or ANY)
+
+
+class _AnyKey:
+    """Stands for a key that the bytecode does not name."""
+
+    def __repr__(self) -> str:
+        return "?"
+
+
+ANY: Final = _AnyKey()
 
 
 class Link:
     """One step of an access chain: what is read from it, where, and whether the value itself is used or written."""
 
-    __slots__ = ("iterated", "line", "mutations", "name", "passed", "read", "steps", "stores", "used")
+    __slots__ = (
+        "handed", "is_unsure", "iterated", "line", "mutations", "name", "owner", "passed", "read", "steps", "stores",
+        "used",
+    )
 
-    def __init__(self, line: int, name: Any = None) -> None:
-        self.line, self.name = line, name
+    def __init__(self, line: int, name: Any = None, owner: Link | None = None) -> None:
+        self.line, self.name, self.owner = line, name, owner  # owner: the shorter chain
         self.steps: dict[Step, Link] = {}
+        # an item, or of one, of what may be no container: its attributes are loose names, too
+        self.is_unsure: bool = owner is not None and owner.is_unsure
         self.read = False  # loaded at all (a link may exist only because it is stored)
         self.used = False  # the value went somewhere else than into a longer chain
         self.iterated = 0  # the line that iterates over it, or 0
+        self.handed: list[Link] = []  # what it is an argument of: that may be a function whose own plan says the rest
         self.passed = 0  # the line that passes it to a call, or 0
         self.stores: list[int] = []  # lines that rebind it
         self.mutations: list[int] = []  # lines that assign or delete an item of it, or change it in place
@@ -28,7 +44,7 @@ class Link:
         """The longer chain."""
         link = self.steps.get(step)
         if link is None:
-            link = self.steps[step] = Link(line, step[1])
+            link = self.steps[step] = Link(line, step[1], self)
         return link
 
 

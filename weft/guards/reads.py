@@ -385,26 +385,28 @@ class Reads(LeafReads):
             elif internal and self.kinds.of(value) in (*HOLDING, Kind.LEAF) and not name.startswith("_"):
                 note_attribute(self, module, name, text, where, set())
 
-    def structure(self, container: Any, text: str, where: Location, module: Any = None, names: str = "") -> None:
-        """Guard a container's keys and items, and what its items are. `module`: the Module whose own dict it is."""
+    def structure(
+        self, container: Any, text: str, where: Location, module: Any = None, names: str = "", deeply: bool = True
+    ) -> None:
+        """Guard a container's keys and items; `deeply`: and what those hold. `module`: the Module whose dict it is."""
         if type(container) is dict and "__builtins__" in container and "__name__" in container:
             self.scope(container, where)
             return
         if issubclass(type(container), defaultdict):
             self.attribute(container, "default_factory", text, where)
-        contents = self.containers.get(id(container))
-        if contents is None or not (contents.guarded or id(container) in self.exempt):
-            if contents is None:
-                contents = self.grown(container, text, where)
+        is_new, contents = id(container) not in self.containers, self.grown(container, text, where)
+        if is_new or not (contents.guarded or id(container) in self.exempt):
             if isinstance(container, (list, deque)) and len(container) == len(contents.before):
                 count_from_the_start(self.entries, container)
             contents.guarded, contents.owner = id(container) not in self.exempt, module
-            before = contents.before
-            for key, item in before.items() if isinstance(before, dict) else enumerate(before):
-                name = f"{names}.{key}" if names else f"{text}[{key_text(key)}]"
-                self.note(item, name, where)
-                if self.kinds.of(item) in CONTAINERS:
-                    self.structure(item, name, where)
+        elif not deeply or contents.deeply:
+            return
+        contents.deeply, before = deeply, contents.before
+        for key, item in before.items() if isinstance(before, dict) else enumerate(before):
+            name = f"{names}.{key}" if names else f"{text}[{key_text(key)}]"
+            self.note(item, name, where)
+            if deeply and self.kinds.of(item) in CONTAINERS:
+                self.structure(item, name, where)
 
     def scope(self, scope: dict[str, Any], where: Location) -> None:
         """All globals of a module: which there are, and what each is."""

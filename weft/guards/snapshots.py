@@ -71,7 +71,8 @@ class Contents:
     """A container older than the call, with a copy of its content. owner: the Module whose own dict it is;
     such writes are the driver's.
 
-    guarded: whether what it holds may have been read. appended: how often `append` was called on it.
+    guarded: whether what it holds may have been read; deeply: and what the containers in it hold. appended: how often
+    `append` was called on it; is_extended: whether `extend` was.
     """
 
     container: Any
@@ -80,7 +81,9 @@ class Contents:
     text: str
     guarded: bool = True
     owner: Any = None
+    deeply: bool = False
     appended: int = 0
+    is_extended: bool = False
     mutations: list[Location] = field(default_factory=list)
 
     def changed(self) -> bool:
@@ -95,8 +98,10 @@ class Contents:
         return any(map(operator.is_not, now, before))
 
     def added(self) -> list[Any] | None:
-        """What the calls of `append` added, if nothing else was done to it; else None."""
+        """What the calls of `append` and `extend` added, if nothing else was done to it; else None."""
         now, count = list(self.container), self.appended
+        if self.is_extended:
+            count = len(now) - len(self.before)
         if isinstance(self.before, (dict, set)) or not 0 < count <= len(now):
             return None
         kept = len(now) - count

@@ -10,15 +10,15 @@ import operator
 import sys
 from collections import defaultdict
 from collections.abc import Mapping
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, Final
 
-from weft.guards.analyse import MATCH_ARGS, OPENING
+from weft.guards.analyse import ITEM_METHODS, MATCH_ARGS, OPENING
 from weft.guards.effects import builtin_deed, called_deed, caller_deed, refusal
 from weft.guards.held import note_settings_in
 from weft.guards.kinds import BORING, CONTAINERS, Kind, is_changeable
-from weft.guards.origin import INTERNAL
-from weft.guards.plan import Link, Plan
+from weft.guards.origin import INTERNAL, USER
+from weft.guards.plan import ANY, Link, Plan
 from weft.guards.reads import Reads
 from weft.guards.rewrite import functions_running, note_functions, original
 from weft.guards.slots import CellSlot, GlobalSlot, ItemSlot, adds_when_read, class_lookup, instance_dict
@@ -28,6 +28,7 @@ from weft.support.locations import Location
 _EMPTY: Final = BORING - {Kind.LEAF}  # what nothing is read from
 _NEW_LOCALS: Final = 2  # CO_NEWLOCALS: a function's code
 _BUILTINS: Final = frozenset(vars(builtins))
+_ADDING: Final = frozenset({"append", "extend"})  # what reads nothing of a list
 _GETTERS: Final = (getattr, hasattr, vars, dir)
 Reached = tuple[Any, str]  # a value and how the source would say it
 
@@ -42,6 +43,8 @@ class Visitor:
         self.drawing: set[tuple[int, int]] = set()  # (code, line) that draws from an older iterator
         self._resolved: set[tuple[int, int]] = set()
         self._reached: set[tuple[int, int]] = set()
+        self._each: set[tuple[int, int, int]] = set()
+        self._callees: dict[int, Any] = {}  # by the id of a chain, of the frame that is looked at: its value
 
     def frame(self, frame: FrameType, plan: Plan, values: Mapping[str, Any]) -> None:
         """Record what a frame that starts with these local and cell values can read."""
@@ -56,6 +59,7 @@ class Visitor:
         for method, line in plan.called.items():
             self.refuse(called_deed(method), line, plan)
         pool: list[Reached] = []
+        self._callees = {}
         for (kind, name), link in plan.roots.items():
             where = Location(plan.file, link.line)
             if kind == "global":
@@ -173,6 +177,8 @@ class Visitor:
     def walk(self, link: Link, value: Any, text: str, plan: Plan, pool: list[Reached]) -> None:
         """Follow the chains that start at `link`, whose value is given."""
         kind = self.kinds.of(value)
+        if kind is Kind.FUNCTION or kind is Kind.METHOD:
+            self._callees[id(link)] = value
         if issubclass(type(value), (operator.attrgetter, operator.methodcaller)):
             plan.loose.update({name: link.line for name in self.reads.named(value)})
             self.refuse(caller_deed(value), link.line, plan)
@@ -182,15 +188,19 @@ class Visitor:
         if kind in BORING or value is MISSING:
             return
         sure = self.reads.meet(value)
-        opened = (
-            bool(link.used or link.iterated or any(key in OPENING for _, key in link.steps))
-            or (kind in CONTAINERS and any(op == "." and key != "append" for op, key in link.steps))
+        asked = {key for op, key in link.steps if op == "."} if kind in CONTAINERS else set()
+        is_used = bool(
+            link.used or link.iterated or not all(map(self.has_plan, link.handed))
+            or any(key in OPENING for _, key in link.steps) or asked - _ADDING - ITEM_METHODS
+        )
+        opened = bool(
+            is_used or asked & ITEM_METHODS or ("[", ANY) in link.steps
             # a read of an item may add it
             or (adds_when_read(value) and any(op == "[" for op, _ in link.steps))
         )
         if opened and kind in CONTAINERS:
-            self.structure(value, text, where)
-        elif kind is Kind.LIST and sure and (".", "append") in link.steps:
+            self.structure(value, text, where, is_used)
+        elif kind is Kind.LIST and sure and asked:
             self.reads.grown(value, text, where)
         if link.mutations:
             self.reads.mutations.setdefault(id(value), []).extend(Location(plan.file, m) for m in link.mutations)
@@ -215,12 +225,34 @@ class Visitor:
         if kind is Kind.BUILTIN and value in _GETTERS and value.__name__ != text:  # by another name
             plan.everything = link.line
         for (op, key), inner in link.steps.items():
+            if key is ANY:
+                self.each(value, kind, inner, text, plan, pool)
+                continue
             part = self.step(value, op, key, inner, text, plan, sure)
             if key == MATCH_ARGS and op == "." and isinstance(part, tuple):
                 plan.loose.update(dict.fromkeys(part, inner.line))
                 plan.optional.update(part)
             if part is not MISSING:
                 self.walk(inner, part, f"{text}.{key}" if op == "." else f"{text}[{key_text(key)}]", plan, pool)
+
+    def has_plan(self, callee: Link) -> bool:
+        """Whether a chain leads to a function whose own plan says what it does with its arguments."""
+        value = self._callees.get(id(callee))
+        function = value.__func__ if isinstance(value, MethodType) else value
+        if not isinstance(function, FunctionType) or callee.stores:
+            return False
+        return self.kinds.origins.of_file(function.__code__.co_filename) == USER
+
+    def each(self, value: Any, kind: Kind, link: Link, text: str, plan: Plan, pool: list[Reached]) -> None:
+        """Follow the chains that start at some item of a container."""
+        if kind is not Kind.TUPLE and kind not in CONTAINERS:
+            return
+        key = (id(link), id(value), len(value))
+        if key not in self._each:
+            if self.reads.meet(value):
+                self._each.add(key)
+            for item, name in self.elements(value, kind, text, plan):
+                self.walk(link, item, name, plan, pool)
 
     def walk_leaf(self, link: Link, leaf: Any, text: str, plan: Plan, pool: list[Reached]) -> None:
         """What hangs on a tensor by attributes that the user gave it."""
@@ -233,7 +265,7 @@ class Visitor:
                 self.walk(
                     inner, self.reads.of_leaf(leaf, name, path, Location(plan.file, inner.line)), path, plan, pool
                 )
-        if link.used:
+        if link.used or link.handed:
             for name in plan.loose.keys() & set(self.kinds.said_by_leaves):
                 self.reads.of_leaf(leaf, name, f"{text}.{name}", Location(plan.file, plan.loose[name]))
 
@@ -263,9 +295,9 @@ class Visitor:
             return element
         return MISSING
 
-    def structure(self, container: Any, text: str, where: Location) -> None:
+    def structure(self, container: Any, text: str, where: Location, deeply: bool = True) -> None:
         if self.reads.is_known(container):
-            self.reads.structure(container, text, where)
+            self.reads.structure(container, text, where, deeply=deeply)
 
     # what bytecode cannot tell
     def reach(self, pool: list[Reached], plan: Plan, names: Mapping[str, int], seen: set[int] | None = None) -> None:
