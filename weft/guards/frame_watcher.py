@@ -526,7 +526,7 @@ class FrameWatcher:
             self.reads.grown(owner, text, where).appended += 1
         elif function.__name__ == "extend" and getattr(owner, "maxlen", None) is None:
             self.reads.grown(owner, text, where).is_extended = True
-        elif held is None or not held.guarded or function.__name__ not in ITEM_METHODS:  # (a chain goes on from its item)
+        elif held is None or not held.guarded or function.__name__ not in ITEM_METHODS:  # (chains go on)
             self.reads.structure(owner, text, where)
 
     def _called_stdlib(self, frame: FrameType, deed: Deed) -> None:
