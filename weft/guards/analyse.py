@@ -57,7 +57,7 @@ def library_plan(code: CodeType) -> Plan:
 
 
 def _without_stores(link: Link) -> Link:
-    link.stores, link.mutations = [], []
+    link.stores, link.mutations, link.used = [], [], link.used or link.is_extended
     for step in link.steps.values():
         _without_stores(step)
     return link
@@ -280,8 +280,14 @@ class _Walk:
             self.plan.mutations.append(self.line)
 
     def in_place(self, ins: dis.Instruction) -> None:
-        self.mutated(self.stack.peek(2))
-        self.stack.use(2)
+        target = self.stack.peek(2)
+        self.mutated(target)
+        self.stack.use()
+        if isinstance(target, Link) and (ins.argrepr == "+=" or ins.opname == "INPLACE_ADD"):
+            self.stack.take()
+            target.is_extended = True
+        else:
+            self.stack.use()
         self.stack.push(None)
 
     def binary(self, ins: dis.Instruction) -> None:

@@ -23,8 +23,8 @@ class Link:
     """One step of an access chain: what is read from it, where, and whether the value itself is used or written."""
 
     __slots__ = (
-        "handed", "is_unsure", "iterated", "line", "mutations", "name", "owner", "passed", "read", "steps", "stores",
-        "used",
+        "handed", "is_extended", "is_unsure", "iterated", "line", "mutations", "name", "owner", "passed", "read", "steps",
+        "stores", "used",
     )
 
     def __init__(self, line: int, name: Any = None, owner: Link | None = None) -> None:
@@ -34,6 +34,7 @@ class Link:
         self.is_unsure: bool = owner is not None and owner.is_unsure
         self.read = False  # loaded at all (a link may exist only because it is stored)
         self.used = False  # the value went somewhere else than into a longer chain
+        self.is_extended = False  # `+=`: of a list, what it reads is nothing of it
         self.iterated = 0  # the line that iterates over it, or 0
         self.handed: list[Link] = []  # what it is an argument of: that may be a function whose own plan says the rest
         self.passed = 0  # the line that passes it to a call, or 0

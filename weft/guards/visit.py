@@ -191,7 +191,8 @@ class Visitor:
         asked = {key for op, key in link.steps if op == "."} if kind in CONTAINERS else set()
         is_used = bool(
             link.used or link.iterated or not all(map(self.has_plan, link.handed))
-            or any(key in OPENING for _, key in link.steps) or asked - _ADDING - ITEM_METHODS
+            or (link.is_extended and kind is not Kind.LIST) or asked - _ADDING - ITEM_METHODS
+            or any(key in OPENING for _, key in link.steps)
         )
         opened = bool(
             is_used or asked & ITEM_METHODS or ("[", ANY) in link.steps
@@ -200,8 +201,8 @@ class Visitor:
         )
         if opened and kind in CONTAINERS:
             self.structure(value, text, where, is_used)
-        elif kind is Kind.LIST and sure and asked:
-            self.reads.grown(value, text, where)
+        elif kind is Kind.LIST and sure and (asked or link.is_extended):
+            self.reads.grown(value, text, where).is_extended |= link.is_extended
         if link.mutations:
             self.reads.mutations.setdefault(id(value), []).extend(Location(plan.file, m) for m in link.mutations)
         if link.iterated and kind is Kind.ITERATOR and sure:
@@ -265,7 +266,7 @@ class Visitor:
                 self.walk(
                     inner, self.reads.of_leaf(leaf, name, path, Location(plan.file, inner.line)), path, plan, pool
                 )
-        if link.used or link.handed:
+        if link.used or link.handed or link.is_extended:
             for name in plan.loose.keys() & set(self.kinds.said_by_leaves):
                 self.reads.of_leaf(leaf, name, f"{text}.{name}", Location(plan.file, plan.loose[name]))
 

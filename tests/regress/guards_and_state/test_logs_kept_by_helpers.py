@@ -40,6 +40,10 @@ def _add_all(groups: dict[str, list[Any]], **values: Any) -> None:
         groups[name].append(value)
 
 
+def _in_place(log: _Log, x: Tensor) -> None:
+    log.items += [x, x.numel()]
+
+
 def _size(held: list[Any]) -> int:
     return len(held)
 
@@ -68,7 +72,7 @@ _WRITES: dict[str, Callable[[_Log, Tensor], Any]] = {
     "unnamed_key": lambda log, x: log.numbers[log.key].append(x),
     "setdefault": lambda log, x: log.groups.setdefault("c", []).append(x),
     "get": lambda log, x: log.numbers.get("b").append(x),  # type: ignore[union-attr]
-    "extend": lambda log, x: log.items.extend([x, x * 2]),
+    "extend": lambda log, x: log.items.extend([x, x * 2]), "in_place": _in_place,
 }  # fmt: skip
 
 
@@ -97,9 +101,15 @@ def _as_numbers(log: _Log) -> list[Any]:
     return [list(log.groups), *([v.tolist() if isinstance(v, Tensor) else v for v in each] for each in held)]
 
 
+def _size_behind(log: _Log) -> int:
+    log.items += [1.0]
+    return len(log.items)
+
+
 _READS: dict[str, tuple[Callable[[_Log], float], Callable[[_Log], Any]]] = {
     "size": (lambda log: _size(log.items), lambda log: log.items.append(1.0)),
     "nested_size": (lambda log: _nested_size(log.items), lambda log: log.items.append(1.0)),
+    "grown_and_read": (_size_behind, lambda log: log.items.append(1.0)),
     "of_a_method": (lambda log: log.size(log.items), lambda log: log.items.append(1.0)),
     "star": (lambda log: _star(log.items), lambda log: log.items.append(1.0)),
     "returned": (lambda log: len(_itself(log.items)), lambda log: log.items.append(1.0)),
@@ -120,9 +130,9 @@ _READS: dict[str, tuple[Callable[[_Log], float], Callable[[_Log], Any]]] = {
 @pytest.mark.parametrize("name", _READS)
 @pytest.mark.parametrize("split", [False, True])
 def test_what_helpers_read_is_guarded(name: str, split: bool) -> None:
-    log, (read, change) = _Log(), _READS[name]
+    log, counterpart, (read, change) = _Log(), _Log(), _READS[name]
     compiled = weft.compile(lambda x: x * read(log), backend="interpret", split=split)
     for _ in range(4):
-        expected = read(log)
-        assert compiled(weft.ones(2)).tolist() == [expected] * 2
+        assert compiled(weft.ones(2)).tolist() == [read(counterpart)] * 2
         change(log)
+        change(counterpart)
