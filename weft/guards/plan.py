@@ -23,8 +23,8 @@ class Link:
     """One step of an access chain: what is read from it, where, and whether the value itself is used or written."""
 
     __slots__ = (
-        "handed", "is_extended", "is_unsure", "iterated", "line", "mutations", "name", "owner", "passed", "read", "steps",
-        "stores", "used",
+        "handed", "is_extended", "is_unsure", "iterated", "line", "mutations", "name", "owner", "passed", "read",
+        "steps", "stores", "used",
     )
 
     def __init__(self, line: int, name: Any = None, owner: Link | None = None) -> None:
