@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import is_
 from typing import Any
 
 import numpy as np
 
-from weft.guards.guard import Guard, Miss, Names, remedy_of
+from weft.guards.guard import Guard, Miss, Names, SlotGuard, remedy_of
 from weft.guards.kinds import Kind, Kinds
 from weft.guards.slots import ItemSlot, Key, Slot
 from weft.guards.values import key_text, number_kind, same
@@ -122,6 +122,57 @@ class ContainerGuard(Guard):
         slot = self.slot(key)
         is_number = bool(number_kind(old) and number_kind(new))
         return Miss(self.where, slot.text, old, new, is_number, slot if self.kinds.can_lift(old, new) else None)
+
+
+class TupleIdentityGuard(Guard):
+    """The tuples and frozensets in some places are the same objects as each other where they were: by themselves, equal
+    ones do for those that were read, and code that compares by `is` has another answer."""
+
+    remedy = "compare with ==, or keep the objects that are compared"
+
+    def __init__(self, slots: Sequence[SlotGuard], containers: Sequence[ContainerGuard]) -> None:
+        self.slots, self.holders = [g.slot for g in slots], [g.holder for g in containers]
+        self.where, self.text = (*slots, *containers)[0].where, "which tuples are the same object"
+        self.pattern = _pattern([*[g.expected for g in slots], *[g.items for g in containers]])
+
+    @classmethod
+    def over(cls, guards: Sequence[Guard]) -> list[Guard]:
+        """The guard over the places of others, if there is more than one such object in them."""
+        slots = [g for g in guards if type(g) is SlotGuard and not g.lifted and isinstance(g.expected, _COMPARED)]
+        containers = [g for g in guards if type(g) is ContainerGuard and any(isinstance(v, _COMPARED) for v in g.items)]
+        if not slots and not containers:
+            return []
+        guard = cls(slots, containers)
+        return [guard] if len(guard.pattern) > 1 else []
+
+    def source(self, names: Names) -> str:
+        return f"{names.variable(self._now)}() == {names.variable(self.pattern)}"
+
+    def miss(self) -> Miss | None:
+        now = self._now()
+        return None if now == self.pattern else Miss(self.where, self.text, self.pattern, now)
+
+    def _now(self) -> tuple[int, ...]:
+        held: list[Any] = self.holders
+        contents = [list(c.values()) if isinstance(c, dict) else list(c) for c in held]
+        return _pattern([*[slot.get() for slot in self.slots], *contents])
+
+
+_COMPARED = (tuple, frozenset)
+
+
+def _pattern(values: Sequence[Any]) -> tuple[int, ...]:
+    """For each tuple or frozenset in the values and within those, the first place of the same object. Empty ones are
+    shared by Python."""
+    first: dict[int, int] = {}
+    pattern: list[int] = []
+    pending = [v for value in values for v in (value if type(value) is list else (value,))][::-1]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, _COMPARED) and value:
+            pattern.append(first.setdefault(id(value), len(pattern)))
+            pending.extend(value if isinstance(value, tuple) else ())
+    return tuple(pattern)
 
 
 class KeysGuard(Guard):

@@ -11,7 +11,7 @@ from typing import Any
 
 from weft.guards.asides import StepAside
 from weft.guards.asked import content_of
-from weft.guards.content_guard import ArrayGuard, BufferGuard, ContainerGuard
+from weft.guards.content_guard import ArrayGuard, BufferGuard, ContainerGuard, TupleIdentityGuard
 from weft.guards.effects import SideEffectError
 from weft.guards.frame_watcher import FrameWatcher
 from weft.guards.guard import AbsentGuard, AbsentNamesGuard, Guard, ShadowGuard, SlotGuard
@@ -288,4 +288,4 @@ def _guards(reads: Reads, written: set[Key]) -> list[Guard]:
                 guards.append(BufferGuard(held_array.array, held_array.before, held_array.where, held_array.text))
                 continue
             guards.append(ArrayGuard(held_array.array, held_array.before, held_array.where, held_array.text))
-    return guards
+    return [*guards, *TupleIdentityGuard.over(guards)] if reads.asks_identity else guards

@@ -242,7 +242,8 @@ class Visitor:
         function = value.__func__ if isinstance(value, MethodType) else value
         if not isinstance(function, FunctionType) or callee.stores:
             return False
-        return self.kinds.origins.of_file(function.__code__.co_filename) == USER
+        file, origins = original(function.__code__).co_filename, self.kinds.origins
+        return (origins.of_scope(function.__globals__) if file.startswith("<") else origins.of_file(file)) == USER
 
     def each(self, value: Any, kind: Kind, link: Link, text: str, plan: Plan, pool: list[Reached]) -> None:
         """Follow the chains that start at some item of a container."""
