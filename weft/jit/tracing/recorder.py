@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
@@ -40,6 +41,7 @@ from weft.ops.op import Op
 from weft.ops.route import call, run_as_usual
 from weft.overrides import DisableWeftFunction, WeftFunctionMode, resolve_name
 from weft.runtime.storage import Storage, UntypedStorage
+from weft.support import pytree
 from weft.support.locations import Location, is_internal, user_location
 from weft.support.warn import warn
 from weft.tensor.modes import is_grad_enabled, modes
@@ -61,6 +63,10 @@ class _Lines(Source):
         return f'  File "{where.file}", line {where.line}'
 
 
+def _has_tensor(arguments: Any) -> bool:
+    return any(isinstance(leaf, Tensor) for leaf in pytree.flatten(arguments)[0])
+
+
 class Recorder(WeftFunctionMode):
     """The mode that sees public calls. `values` says which value of the graph a tensor is."""
 
@@ -76,6 +82,7 @@ class Recorder(WeftFunctionMode):
         self.self_value: Simple | None = None
         self.control, self.later = Control(self), Later(self)
         self.transform, self.custom_function = self.later.transform, self.later.custom_function
+        self.opens = False  # whether a composite is recorded operator by operator
         self.grad_mode = self.first_grad_mode = is_grad_enabled()
         self.mode_around: Simple | None = None  # whoever runs the program has this grad mode
         if root is not None:
@@ -194,8 +201,8 @@ class Recorder(WeftFunctionMode):
                 return as_it_is
             with self:  # a module's own Python: what it calls is recorded
                 return func.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
-        if is_casting() and path is not None and has_operators(path):
-            with DisableWeftFunction():  # operator by operator, with the casts of their operands
+        if is_casting() and path is not None and has_operators(path) and _has_tensor((args, kwargs)):
+            with DisableWeftFunction(), self.opening():  # operator by operator, with the casts of their operands
                 return func(*args, **kwargs)
         with DisableWeftFunction(), self.ctx.pause():
             result = func(*plain[0], **plain[1])
@@ -282,14 +289,29 @@ class Recorder(WeftFunctionMode):
             before = self.ctx.prim("set_grad_enabled", _NOWHERE, asked or constant(mode, tt.BOOL))
             self.grad_mode, self.mode_around = mode, self.mode_around or before
 
-    def operator(self, op: Op, args: tuple[Any, ...]) -> Any:
-        """A call of one operator with bound arguments: of traced tensors, or of none (a factory)."""
+    def operator(self, op: Op, args: tuple[Any, ...], result: Any = None) -> Any:
+        """A call of one operator with bound arguments: of traced tensors, or of none (a factory). result: what it gives
+        on the example, where that is there."""
         if self.ctx.paused or modes.trace is None:
             return run_as_usual(op, plain(args))
         if is_casting():
-            return recorded_in_autocast(self.operator, op, args)
-        with DisableWeftFunction(), self.ctx.pause():
-            result = call(op, plain(args))
+            return recorded_in_autocast(self, op, args)
+        with self.opening(False):
+            return self._operator(op, args, result)
+
+    @contextmanager
+    def opening(self, opens: bool = True) -> Iterator[None]:
+        """Within the block composites are recorded operator by operator, or are not."""
+        before, self.opens = self.opens, opens
+        try:
+            yield
+        finally:
+            self.opens = before
+
+    def _operator(self, op: Op, args: tuple[Any, ...], result: Any) -> Any:
+        if result is None:
+            with DisableWeftFunction(), self.ctx.pause():
+                result = call(op, plain(args))
         self.follow_grad_mode(is_grad_enabled(), result)
         values, keywords = self._bound_values(op, args)
         emitted = Operators(op.name, [op]).call(self.ctx, _NOWHERE, values, keywords, 1)

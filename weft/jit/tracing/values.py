@@ -89,6 +89,12 @@ class TracedTensor(Tensor):
         return Tensor.view_as(self, self) if cls is Tensor else super().as_subclass(cls)
 
     @property
+    def dims(self) -> Any:
+        """The sizes; as numbers of the program for a composite that is recorded operator by operator."""
+        recorder = active_trace()
+        return self.plain.dims if recorder is None or not recorder.opens else self.shape
+
+    @property
     def shape(self) -> Any:
         return tuple.__new__(Size, [self.size(i) for i in range(self.plain.ndim)])
 
