@@ -300,7 +300,7 @@ class Visitor:
                 return dict.get(value, key, MISSING) if adds_when_read(value) else value[key]
             except (IndexError, KeyError, TypeError):
                 return MISSING
-        if kind in (Kind.LIST, Kind.DICT):
+        if kind is Kind.DICT or (kind is Kind.LIST and isinstance(key, int)):
             element = self.reads.entry(ItemSlot(value, key, f"{text}[{key_text(key)}]"), where, read, store, sure)
             if element is MISSING and issubclass(type(value), defaultdict):
                 self.reads.attribute(value, "default_factory", text, where, sure=sure)
