@@ -43,6 +43,11 @@ def log(held, v): held.append(v)
 def log_all(groups, **values):
     for name, v in values.items(): groups[name].append(v)
 def latest(held, other): return held[-1] if held else other
+def size_or(held=None):
+    held = held or [0]
+    return len(held)
+def sizes_of(*several, **named): return sum(len(each) for each in (*several, *named.values()))
+sizes = {"b": len, "a": lambda held: 3}
 def count_of(groups, *names): return sum(len(groups[name]) for name in names)
 
 def make_cell(start):
@@ -172,7 +177,8 @@ READS = (
     # what functions read that are given the container, and under keys that the line does not name
     "latest(self.items, {v})", "latest(self.groups.get('h', ()), {v})",
     "latest(self.nested['rows'][self.n % 2 - 1], {v})", "latest(self.groups['gh'[self.n % 2]], {v})",
-    "({v} * count_of(self.groups, 'g', 'i'))",
+    "({v} * count_of(self.groups, 'g', 'i'))", "({v} * size_or(self.items))", "({v} * size_or(self.groups.get('h')))",
+    "({v} * sizes_of(self.items, g=self.groups['g']))", "({v} * sizes['ab'[self.n % 2]](self.items))",
     "({v} * sum(map(len, self.groups.values())))", "self.nested.get('rows')[-1][-1]",
 )
 

@@ -70,6 +70,7 @@ class _Walk:
         self.code, self.plan, self.stack = code, Plan(code), Stack()
         self.stored = stored_locals(code)
         self.arguments = argument_names(code) - set(self.stored)
+        self.rebound = argument_names(code) & set(self.stored)
         self.aliases: dict[str, Link | Own] = {}  # locals assigned once, from a chain or with a new container
         self.line = code.co_firstlineno
 
@@ -150,6 +151,8 @@ class _Walk:
             link = self.root("local", name)
         else:
             link = self.aliases.get(name)
+            if name in self.rebound:  # until then it is what the caller handed in
+                self.root("local", name).used = True
         if isinstance(link, Link):
             link.read = True
         return link

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType
 from typing import Any, Final
 
@@ -82,6 +83,12 @@ class Plan:
     # names and keys that chains pass through: after a store to one of them, the chains must be followed again
     path_names: frozenset[Any] = frozenset()
     store_names: frozenset[Any] = frozenset()
+
+    @property
+    def packs(self) -> tuple[str, ...]:
+        """The names of *args and **kwargs."""
+        code, count = self.code, self.code.co_argcount + self.code.co_kwonlyargcount
+        return code.co_varnames[count : count + bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)]
 
     @property
     def global_names(self) -> set[str]:

@@ -73,11 +73,23 @@ class Visitor:
             else:
                 value = values.get(name, MISSING)
             self.walk(link, value, name, plan, pool)
+            if kind == "local" and name in plan.packs:
+                self.packed(link, value, name, plan)
         if "__class__" in plan.code.co_freevars:
             self.through_super(plan, values)
         if plan.loose or plan.loose_stores or plan.everything:
             pool += [(v, n) for n, v in values.items() if self.kinds.of(v) not in BORING]
             self.reach(pool, plan, plan.loose)
+
+    def packed(self, link: Link, value: Any, text: str, plan: Plan) -> None:
+        """What *args or **kwargs hold of what the caller handed in: where they are used as a whole, no chain leads to
+        it."""
+        if value is MISSING:
+            return
+        if link.used or link.iterated or link.handed or any(op == "." or key is ANY for op, key in link.steps):
+            for item, name in self.elements(value, self.kinds.of(value), text, plan):
+                if self.kinds.of(item) in CONTAINERS and self.reads.meet(item):
+                    self.structure(item, name, Location(plan.file, link.line))
 
     def of_leaf_classes(self, plan: Plan) -> None:
         """The methods that the code may call on tensors, wherever they come from, are those
@@ -240,7 +252,7 @@ class Visitor:
         """Whether a chain leads to a function whose own plan says what it does with its arguments."""
         value = self._callees.get(id(callee))
         function = value.__func__ if isinstance(value, MethodType) else value
-        if not isinstance(function, FunctionType) or callee.stores:
+        if not isinstance(function, FunctionType) or callee.stores or callee.is_unsure:  # (perhaps another one)
             return False
         file, origins = original(function.__code__).co_filename, self.kinds.origins
         return (origins.of_scope(function.__globals__) if file.startswith("<") else origins.of_file(file)) == USER
@@ -290,7 +302,7 @@ class Visitor:
                 return dict.get(value, key, MISSING) if adds_when_read(value) else value[key]
             except (IndexError, KeyError, TypeError):
                 return MISSING
-        if kind in (Kind.LIST, Kind.DICT):
+        if kind is Kind.DICT or (kind is Kind.LIST and isinstance(key, int)):
             element = self.reads.entry(ItemSlot(value, key, f"{text}[{key_text(key)}]"), where, read, store, sure)
             if element is MISSING and issubclass(type(value), defaultdict):
                 self.reads.attribute(value, "default_factory", text, where, sure=sure)

@@ -4,6 +4,7 @@ the number, which asked tensors for their truth."""
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import weft
 
@@ -24,3 +25,16 @@ def test_a_list_that_is_empty_at_first() -> None:
         assert compiled(weft.ones(3)).tolist() == expected
         before = held.items
         assert compiled(weft.ones(3)).tolist() == expected and held.items is before
+
+
+def test_key_of_a_dict_where_a_list_is() -> None:
+    state: dict[str, Any] = {"held": [2.0]}
+
+    def step(x: weft.Tensor) -> weft.Tensor:
+        held = state["held"]
+        return x * (held["a"] if isinstance(held, dict) else held[0])
+
+    compiled = weft.compile(step, backend="interpret")
+    for held, expected in (([2.0], 2.0), ([3.0], 3.0), ({"a": 4.0}, 4.0), ([5.0], 5.0)):
+        state["held"] = held
+        assert compiled(weft.ones(1)).item() == expected

@@ -20,6 +20,7 @@ class _Log:
         self.numbers = {"a": [1.0, 2.0], "b": [3.0]}
         self.nested = {"a": {"x": [1.0]}}
         self.key = "a"
+        self.functions: dict[str, Callable[[list[Any]], int]] = {"b": len, "a": _three}
 
     def add(self, value: Any) -> None:
         self.items.append(value)
@@ -58,6 +59,33 @@ def _first(held: list[float]) -> float:
 
 def _star(*held: list[Any]) -> int:
     return len(held[0])
+
+
+def _size_or_none(held: list[Any] | None = None) -> int:
+    if held is None:
+        held = []
+    return len(held)
+
+
+def _sizes(held: list[Any], times: int = 2) -> int:
+    total = 0
+    while times:
+        total, times, held = total + len(held), times - 1, held[:]
+    return total
+
+
+def _size_deleted(held: list[Any]) -> int:
+    other = held
+    del held
+    return len(other)
+
+
+def _all_sizes(*several: list[Any], **named: list[Any]) -> int:
+    return sum(len(each) for each in (*several, *named.values()))
+
+
+def _three(held: list[Any]) -> int:
+    return 3
 
 
 def _itself(held: list[Any]) -> list[Any]:
@@ -112,6 +140,14 @@ _READS: dict[str, tuple[Callable[[_Log], float], Callable[[_Log], Any]]] = {
     "grown_and_read": (_size_behind, lambda log: log.items.append(1.0)),
     "of_a_method": (lambda log: log.size(log.items), lambda log: log.items.append(1.0)),
     "star": (lambda log: _star(log.items), lambda log: log.items.append(1.0)),
+    "assigned_parameter": (lambda log: _size_or_none(log.items), lambda log: log.items.append(1.0)),
+    "assigned_in_a_loop": (lambda log: _sizes(log.items), lambda log: log.items.append(1.0)),
+    "deleted_parameter": (lambda log: _size_deleted(log.items), lambda log: log.items.append(1.0)),
+    "packed": (lambda log: _all_sizes(log.items, log.items), lambda log: log.items.append(1.0)),
+    "packed_by_name": (lambda log: _all_sizes(a=log.items), lambda log: log.items.append(1.0)),
+    "one_of_several_functions": (
+        lambda log: log.functions["ba"[len(log.key) - 1]](log.items), lambda log: log.items.append(1.0),
+    ),
     "returned": (lambda log: len(_itself(log.items)), lambda log: log.items.append(1.0)),
     "first": (lambda log: _first(log.numbers["a"]), lambda log: log.numbers["a"].insert(0, len(log.numbers["a"]))),
     "unnamed": (lambda log: log.numbers[log.key][0], lambda log: log.numbers["a"].insert(0, len(log.numbers["a"]))),
