@@ -175,9 +175,9 @@ class Run:
                     again = versions != self._versions() and _is_differentiated_again(action)
                     self.notes[before:] = [(str(action), NOT_AGAIN if again else WRITTEN)]
                     return self.notes
-                except WeftError:  # (how far a backward call comes before it fails, modes choose)
+                except WeftError:  # (how far a backward call comes before it fails, and what is kept of it, modes choose)
                     self.notes[before:] = [(str(action), "error")]
-                    self.regions = regions
+                    self.regions, self.counts = regions, False
                     self._forget_gradients()
                     if _frees(action):
                         return self.notes

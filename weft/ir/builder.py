@@ -209,6 +209,8 @@ class Builder:
                 types = self.infer(node.op, args)
         else:
             types = self.infer(node.op, args)
+        if len(types) != len(node.outputs):  # an opaque call, whose rule does not say how many it gives
+            types = tuple([v.type for v in node.outputs])
         if self.env.demands:
             self._settle_demands(node.where)
         fresh = Node(node.op, args, types, (), node.where)

@@ -11,17 +11,18 @@ from collections.abc import Iterable
 from weft.ir.copies import fitted_block
 from weft.ir.graph import Block, Graph, Node, Operand, Value, each_value, map_operands, values_in
 from weft.ir.structure import IF, LATER, WHOLE
-from weft.passes.effects import must_stay
+from weft.passes.effects import STAYS, must_stay
 from weft.passes.unbacked import binders, mentioned_by, symbols_in
 
 _AS_A_WHOLE = frozenset((*WHOLE, *LATER))  # whose block is kept with all its results
 Kept = dict[Block, list[Node]]  # the nodes of each block that stay
 
 
-def dce(graph: Graph) -> Graph:
+def dce(graph: Graph, effects: frozenset[str] = STAYS) -> Graph:
     """The graph without dead nodes. Values keep their identity, but for results of control flow that gives
-    fewer than before."""
+    fewer than before. effects: those whose nodes stay."""
     live = _Live(values_in(graph.results))
+    live.effects = effects
     if graph.env.has_unbacked:
         live.binders = binders(graph.block)
         live.bind(symbols_in(graph.results))
@@ -33,9 +34,10 @@ def dce(graph: Graph) -> Graph:
 
 # ---- what lives
 class _Live(set[Value]):
-    """The values that are read. binders: the values that unbacked sizes come from, one in each block that finds them;
+    """The values that are read. effects: those whose nodes stay. binders: the values that unbacked sizes come from, one in each block that finds them;
     a size that is mentioned reads them."""
 
+    effects = STAYS
     binders: dict[str, list[Value]] = {}  # noqa: RUF012  most programs have none, and share this
 
     def bind(self, symbols: Iterable[str]) -> None:
@@ -48,7 +50,7 @@ def _mark(block: Block, live: _Live, kept: Kept) -> None:
     """Find the nodes of a block to keep, from the last to the first, and the values that they need."""
     nodes: list[Node] = []
     for node in reversed(block.nodes):
-        if live.isdisjoint(node.outputs) and not must_stay(node):
+        if live.isdisjoint(node.outputs) and not must_stay(node, live.effects):
             continue
         nodes.append(node)
         if live.binders:

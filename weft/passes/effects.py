@@ -32,15 +32,15 @@ def has_effect(node: Node, effects: frozenset[str] = KEPT) -> bool:
     return node.op.effect in effects or any(op.effect in effects for block in node.blocks for op in block.operators())
 
 
-def must_stay(node: Node) -> bool:
+def must_stay(node: Node, effects: frozenset[str] = STAYS) -> bool:
     """Whether a node, or one in its blocks, does something that is not its result: it writes, draws from a generator of
     the program's, raises. One that only looks at what others write can go.
     """
-    return _acts(node.op) or any(_acts(op) for block in node.blocks for op in block.operators())
+    return _acts(node.op, effects) or any(_acts(op, effects) for block in node.blocks for op in block.operators())
 
 
-def _acts(op: Op) -> bool:
-    return (op.observes or op.effect) in STAYS
+def _acts(op: Op, effects: frozenset[str]) -> bool:
+    return (op.observes or op.effect) in effects
 
 
 def _is_of_numbers(node: Node) -> bool:

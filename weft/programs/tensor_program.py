@@ -22,6 +22,7 @@ from weft.autograd.saved import FREED, SavedTensor
 from weft.ir.graph import Block, Graph, Operand, Value, values_in
 from weft.ir.opaque import WHERE_REACHED
 from weft.passes.dce import dce
+from weft.passes.effects import STAYS
 from weft.passes.entry_sizes import bind_arguments, giving_sizes
 from weft.passes.partition import Halves, partition
 from weft.passes.rebuild import with_values
@@ -202,9 +203,9 @@ class GradientFunction:
 
 
 def _giving(graph: Graph, wanted: Wanted) -> Graph:
-    """A graph that gives some of its results alone."""
+    """A graph that gives some of its results alone: what only others are computed from does not run, nor raise."""
     block = Block(graph.params, graph.nodes, tuple([graph.results[i] for i in wanted]))
-    return dce(Graph(graph.name, block, graph.env))
+    return dce(Graph(graph.name, block, graph.env), STAYS - {"raises"})
 
 
 def reads_of(graph: Graph) -> tuple[int, ...]:
