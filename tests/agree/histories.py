@@ -175,7 +175,7 @@ class Run:
                     again = versions != self._versions() and _is_differentiated_again(action)
                     self.notes[before:] = [(str(action), NOT_AGAIN if again else WRITTEN)]
                     return self.notes
-                except WeftError:  # (how far a backward call comes before it fails, and what is kept of it, modes choose)
+                except WeftError:  # (how far a call comes before it fails, and what is kept, modes choose)
                     self.notes[before:] = [(str(action), "error")]
                     self.regions, self.counts = regions, False
                     self._forget_gradients()

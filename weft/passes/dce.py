@@ -34,8 +34,8 @@ def dce(graph: Graph, effects: frozenset[str] = STAYS) -> Graph:
 
 # ---- what lives
 class _Live(set[Value]):
-    """The values that are read. effects: those whose nodes stay. binders: the values that unbacked sizes come from, one in each block that finds them;
-    a size that is mentioned reads them."""
+    """The values that are read. effects: those whose nodes stay. binders: the values that unbacked sizes come from, one
+    in each block that finds them; a size that is mentioned reads them."""
 
     effects = STAYS
     binders: dict[str, list[Value]] = {}  # noqa: RUF012  most programs have none, and share this
