@@ -1528,6 +1528,30 @@ def test_in_place_on_overlapping_memory() -> None:
             run(weft.arange(5.0).expand(3, 5))
 
 
+def _written_behind_a_loop(x: weft.Tensor, s: float, count: int) -> weft.Tensor:
+    t = x * 2
+    for _ in range(count):
+        t = weft.tanh(t * s)
+    t[1:].add_(x[1:])
+    return t * 1
+
+
+def test_values_that_a_scripted_loop_saves(rng: RNG) -> None:
+    values, count = rng.uniform(0.2, 1, 3), 40
+    scripted = weft.jit.script(_written_behind_a_loop)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        _written_behind_a_loop(weft.tensor(values).requires_grad_(), 0.9, count).sum().backward()
+    for _ in range(3):
+        x = weft.tensor(values).requires_grad_()
+        result = scripted(x, 0.9, count)
+    result.sum().backward()
+    expected, slope = values * 2, np.full(3, 2.0)
+    for _ in range(count):
+        expected = np.tanh(expected * 0.9)
+        slope = slope * 0.9 * (1 - expected**2)
+    np.testing.assert_allclose(x.grad.numpy(), slope + np.array([0, 1, 1]), 1e-9)
+
+
 def test_frozen_constants() -> None:
     class Adds(weft.nn.Module):
         def __init__(self) -> None:

@@ -63,6 +63,8 @@ def test_lists_kept_beside_loops() -> None:
         for i in range(4):
             args = arguments(seed, i)
             wanted, found = (orders_of(function, args, most=1) for function in (space["f"], scripted))
+            if any(type(g) is str for gradients in wanted.gradients for g in gradients):
+                wanted.gradients = found.gradients = []  # (eager mode refuses what was written: docs/differences.md)
             assert agree(wanted, found, exact=False), f"{args}\n{text}"
 
 
