@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dis
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from types import CodeType
 from typing import Any, Final
@@ -115,7 +116,8 @@ class _Walk:
             _collect(link, passed, stores)
         plan.path_names, plan.store_names = frozenset(passed), frozenset(stores)
         if passed & stores:  # what a chain finds at the start is not what it finds later
-            plan.loose |= plan.names
+            behind = _behind(plan.roots.values(), passed & stores)
+            plan.loose |= {name: line for name, line in plan.names.items() if name in behind}
         return plan
 
     # roots
@@ -436,6 +438,16 @@ def _collect(link: Link, passed: set[str], stores: set[str]) -> None:
         if inner.stores:
             stores.add(key)
         _collect(inner, passed, stores)
+
+
+def _behind(links: Iterable[Link], stored: set[Any], is_behind: bool = False) -> set[Any]:
+    """The names that chains read behind one of those that are assigned."""
+    names: set[Any] = set()
+    for link in links:
+        below = is_behind or link.name in stored
+        names.update([key for _, key in link.steps] if below else ())
+        names |= _behind(link.steps.values(), stored, below)
+    return names
 
 
 _RULES: Final[dict[str, Any]] = {

@@ -202,7 +202,7 @@ def a_buffer(h: Any) -> Step:
     return step
 
 
-@case(2)
+@case(1)
 def what_hooks_saw(h: Any) -> Step:
     m, w = nn.Linear(3, 3), nn.Parameter(weft.ones(3))
     for p in m.parameters():

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -19,7 +19,7 @@ class _Log:
         self.groups: dict[str, list[Any]] = collections.defaultdict(list)
         self.numbers = {"a": [1.0, 2.0], "b": [3.0]}
         self.nested = {"a": {"x": [1.0]}}
-        self.key = "a"
+        self.key, self.hidden = "a", cast(Any, None)
         self.functions: dict[str, Callable[[list[Any]], int]] = {"b": len, "a": _three}
 
     def add(self, value: Any) -> None:
@@ -122,6 +122,25 @@ def test_logs_have_one_program(name: str) -> None:
         step(counterpart, x)
     assert sum(counts) <= 2 and not any(counts[2:]), counts  # (the first one adds a key)
     assert _as_numbers(log) == _as_numbers(counterpart)
+
+
+def test_a_log_beside_state_that_the_step_assigns() -> None:
+    log, counts = _Log(), []
+
+    def step(x: Tensor) -> Tensor:
+        hidden = weft.zeros(3) if log.hidden is None else log.hidden.detach()
+        log.hidden = (hidden + x).tanh()
+        log.items.append(log.hidden.sum())
+        return log.hidden * 2
+
+    log.hidden = None
+    compiled, expected = weft.compile(step, backend="interpret"), weft.zeros(3)
+    for i in range(40):
+        x, before = weft.full((3,), i / 40), weft.counters.captures
+        expected = (expected + x).tanh()
+        assert weft.allclose(compiled(x), expected * 2)
+        counts.append(weft.counters.captures - before)
+    assert sum(counts) <= 2 and len(log.items) == 40
 
 
 def _as_numbers(log: _Log) -> list[Any]:
