@@ -24,6 +24,9 @@ def _weight(x: Tensor) -> Tensor:
 
 # x: (n, 4)
 _CALLS: dict[str, Callable[[Tensor], Tensor]] = {
+    "detach": lambda x: x.detach() * 2 + x, "mask": lambda x: x[x.detach() > 0].sum() * x,
+    "size_of_mask": lambda x: x * (weft.nonzero(x.detach() > 0).shape[0] * 0.5),
+    "channels": lambda x: F.dropout1d(x[:, :, None].expand(-1, 4, 3), 0.0, True).mean(2) * x,
     "flatten": lambda x: x.flatten() * 2, "group_norm": lambda x: F.group_norm(x[:, :, None], 2),
     "instance_norm": lambda x: F.instance_norm(x[None].transpose(1, 2)),
     "einsum": lambda x: weft.einsum("ij,kj->ik", x, x),

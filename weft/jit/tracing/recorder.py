@@ -12,7 +12,7 @@ import ast
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -63,8 +63,15 @@ class _Lines(Source):
         return f'  File "{where.file}", line {where.line}'
 
 
-def _has_tensor(arguments: Any) -> bool:
-    return any(isinstance(leaf, Tensor) for leaf in pytree.flatten(arguments)[0])
+class _Escape(Exception):
+    """A function that is recorded operator by operator has made a tensor otherwise."""
+
+
+_ESCAPED: Final = object()
+
+
+def _tensors_in(values: Any) -> list[Tensor]:
+    return [leaf for leaf in pytree.flatten(values)[0] if isinstance(leaf, Tensor)]
 
 
 class Recorder(WeftFunctionMode):
@@ -82,6 +89,7 @@ class Recorder(WeftFunctionMode):
         self.self_value: Simple | None = None
         self.control, self.later = Control(self), Later(self)
         self.transform, self.custom_function = self.later.transform, self.later.custom_function
+        self.operands: set[int] | None = None  # the ids of what a function was given that is recorded by operators
         self.opens = False  # whether a composite is recorded operator by operator
         self.grad_mode = self.first_grad_mode = is_grad_enabled()
         self.mode_around: Simple | None = None  # whoever runs the program has this grad mode
@@ -166,6 +174,8 @@ class Recorder(WeftFunctionMode):
             return entry[1]
         path = self.members.get(id(held))
         if path is None or self.self_value is None:
+            if self.operands is not None and id(held) not in self.operands and id(held) not in self.outside:
+                raise _Escape
             self.outside[id(held)] = held
             return self.ctx.program._tensor(self.ctx, held, "constant")  # type: ignore[no-any-return]
         return self._as_tensor(self._at(path))
@@ -201,14 +211,41 @@ class Recorder(WeftFunctionMode):
                 return as_it_is
             with self:  # a module's own Python: what it calls is recorded
                 return func.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
-        if is_casting() and path is not None and has_operators(path) and _has_tensor((args, kwargs)):
-            with DisableWeftFunction(), self.opening():  # operator by operator, with the casts of their operands
-                return func(*args, **kwargs)
+        if is_casting() and path is not None and has_operators(path):
+            by_operators = self._by_operators(func, args, kwargs)
+            if by_operators is not _ESCAPED:
+                return by_operators
         with DisableWeftFunction(), self.ctx.pause():
             result = func(*plain[0], **plain[1])
         if path is None or not holds_tensor(result) or path.startswith("weft.Tensor.grad_fn."):
             return self._number(path, args, kwargs, result)
         return self.record(path, func, args, kwargs, result)
+
+    def _by_operators(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What a function gives that is recorded operator by operator, with the casts of their operands. _ESCAPED where
+        it takes no tensors, or some of what it computes is no operator's: that would be a constant."""
+        tensors = _tensors_in((args, kwargs))
+        if not tensors:
+            return _ESCAPED
+        seen_args, seen_kwargs = pytree.map_leaves(self._seen, (tuple(args), dict(kwargs)))
+        before, start = self.operands, len(self.ctx.builder.nodes)
+        grad_modes = self.grad_mode, self.mode_around
+        self.operands = {id(t.plain if isinstance(t, TracedTensor) else t) for t in tensors}
+        try:
+            with DisableWeftFunction(), self.opening():
+                result = func(*seen_args, **seen_kwargs)
+            if all(isinstance(t, TracedTensor) for t in _tensors_in(result)):
+                return result
+        except _Escape:
+            pass
+        finally:
+            self.operands = before
+        self.ctx.builder.take_back(start)
+        self.grad_mode, self.mode_around = grad_modes
+        return _ESCAPED
+
+    def _seen(self, leaf: Any) -> Any:
+        return self.shown_as(leaf) if isinstance(leaf, Tensor) and not isinstance(leaf, TracedTensor) else leaf
 
     def _called_as_it_is(self, module: Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """A call of one of weft's modules whose Python goes over the steps of its input (recurrent layers): a node, so
