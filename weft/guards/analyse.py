@@ -116,8 +116,8 @@ class _Walk:
             _collect(link, passed, stores)
         plan.path_names, plan.store_names = frozenset(passed), frozenset(stores)
         if passed & stores:  # what a chain finds at the start is not what it finds later
-            behind = _behind(plan.roots.values(), passed & stores)
-            plan.loose |= {name: line for name, line in plan.names.items() if name in behind}
+            after = _read_after(plan.roots.values(), passed & stores)
+            plan.loose |= {name: line for name, line in plan.names.items() if name in after}
         return plan
 
     # roots
@@ -440,13 +440,13 @@ def _collect(link: Link, passed: set[str], stores: set[str]) -> None:
         _collect(inner, passed, stores)
 
 
-def _behind(links: Iterable[Link], stored: set[Any], is_behind: bool = False) -> set[Any]:
-    """The names that chains read behind one of those that are assigned."""
+def _read_after(links: Iterable[Link], stored: set[Any], is_after: bool = False) -> set[Any]:
+    """The names that chains read after one of those that are assigned."""
     names: set[Any] = set()
     for link in links:
-        below = is_behind or link.name in stored
-        names.update([key for _, key in link.steps] if below else ())
-        names |= _behind(link.steps.values(), stored, below)
+        follows = is_after or link.name in stored
+        names.update([key for _, key in link.steps] if follows else ())
+        names |= _read_after(link.steps.values(), stored, follows)
     return names
 
 
