@@ -26,12 +26,13 @@ def div(m: FloatMath, x: Pair, y: Pair) -> Pair:
     ratio = m.div(small, large)
     # by zero: the ratio is 0/0, and C gives signed infinities, not NaN
     ratio = m.select(m.equal(large, 0.0), 0.0, ratio)
-    scale = m.div(1.0, m.add(large, m.mul(small, ratio)))
+    by_zero = m.equal(large, 0.0)
+    divisor = m.add(large, m.mul(small, ratio))
+    scale = m.div(1.0, m.select(by_zero, m.abs(divisor), divisor))  # a zero's sign does not count, as in NumPy
     a, b = m.select(flat, x[0], x[1]), m.select(flat, x[1], x[0])
     real = m.mul(m.add(a, m.mul(b, ratio)), scale)
     imaginary = m.mul(m.sub(b, m.mul(a, ratio)), scale)
     imaginary = m.select(flat, imaginary, m.neg(imaginary))
-    by_zero = m.equal(large, 0.0)
     return m.select(by_zero, m.mul(x[0], scale), real), m.select(by_zero, m.mul(x[1], scale), imaginary)
 
 
@@ -117,12 +118,14 @@ def _cut(m: FloatMath, x: Value) -> tuple[Value, Value, float]:
 
 def pow(m: FloatMath, x: Pair, y: Pair) -> Pair:
     """exp(y * log(x)); 1 for exponent 0, and 0 for a base 0 with an exponent of positive real part. What is x itself, a
-    product or a reciprocal for exponents 1, 2, 3 and -1 is computed so: the powers of real and imaginary numbers are
-    exactly such.
+    product, a root or a reciprocal for exponents 1, 2, 3, 0.5 and -1 is computed so: the powers of real and imaginary
+    numbers are exactly such, and a root of an infinity is one.
     """
     exponent = y[0].const if y[1].const == 0 else None
     if exponent == 1:
         return x
+    if exponent == 0.5:
+        return sqrt(m, x)
     if exponent in (2, 3):
         square = mul(m, x, x)
         return square if exponent == 2 else mul(m, x, square)
@@ -164,11 +167,10 @@ def sinh(m: FloatMath, x: Pair) -> Pair:
     straight, lost = m.equal(x[1], 0.0), m.f.not_(_is_finite(m, x[1]))
     real = m.mul(m.mul(sine, trigonometry.cos(m, x[1])), factor)
     imaginary = m.mul(m.mul(cosine, trigonometry.sin(m, x[1])), factor)
-    # no angle changes 0 or infinity
-    kept = m.f.and_(lost, m.f.or_(m.equal(x[0], 0.0), m.equal(m.abs(x[0]), _INF)))
-    return (
-        m.select(straight, m.mul(sine, factor), m.select(kept, x[0], real)), m.select(straight, x[1], imaginary)
-    )
+    # no angle changes 0; of an infinity the sign is not known, and C libraries give a positive one
+    real = m.select(m.f.and_(lost, m.equal(x[0], 0.0)), x[0], real)
+    real = m.select(m.f.and_(lost, m.equal(m.abs(x[0]), _INF)), _INF, real)
+    return m.select(straight, m.mul(sine, factor), real), m.select(straight, x[1], imaginary)
 
 
 def cosh(m: FloatMath, x: Pair) -> Pair:
@@ -200,8 +202,3 @@ def tanh(m: FloatMath, x: Pair) -> Pair:
 def turned(m: FloatMath, x: Pair) -> Pair:
     """i * x."""
     return m.neg(x[1]), x[0]
-
-
-def unturned(m: FloatMath, x: Pair) -> Pair:
-    """-i * x."""
-    return x[1], m.neg(x[0])

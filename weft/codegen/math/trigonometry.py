@@ -125,9 +125,10 @@ def atan2(m: FloatMath, y: Value, x: Value) -> Value:
     alike = m.equal(small, large)
     t = m.select(alike, m.select(m.equal(large, 0.0), const(t.type, 0.0), 1.0), t)
     angle = _atan_unit(m, t)
-    angle = m.select(steep, _from(m, 1, angle), angle)
     left = m.f.icmp("slt", m.bits(x), 0)
-    return m.copysign(m.select(left, _from(m, 2, angle), angle), y)
+    # steep: from pi/2 to either side, since what is subtracted from pi is rounded twice
+    flat = m.select(left, _from(m, 2, angle), angle)
+    return m.copysign(m.select(steep, _from(m, 1, m.copysign(angle, x)), flat), y)
 
 
 def _asin_parts(m: FloatMath, a: Value) -> tuple[Value, Value]:

@@ -67,7 +67,7 @@ class LlvmScalar(ScalarArithmetic):
         return Element(x.dtype, self.f.fmul(real, 1 / math.log(base)), self.f.fmul(imag, 1 / math.log(base)))
 
     def sin(self, x: Element) -> Element:
-        return self._turned("sin", complex_pairs.sinh, x)
+        return self._circular("sin", complex_pairs.sinh, x)
 
     def cos(self, x: Element) -> Element:
         if x.imag is not None:
@@ -75,14 +75,16 @@ class LlvmScalar(ScalarArithmetic):
         return self._unary("cos", x)
 
     def tan(self, x: Element) -> Element:
-        return self._turned("tan", complex_pairs.tanh, x)
+        return self._circular("tan", complex_pairs.tanh, x)
 
-    def _turned(self, name: str, rule: Callable[..., tuple[Value, Value]], x: Element) -> Element:
-        """-i rule(i x): the circular function of a hyperbolic one."""
+    def _circular(self, name: str, rule: Callable[..., tuple[Value, Value]], x: Element) -> Element:
+        """The circular function of a hyperbolic one, which exchanges the parts of its operand and of its result: no
+        sign changes, so that infinities keep theirs."""
         if x.imag is None:
             return self._unary(name, x)
-        result = rule(self.m, complex_pairs.turned(self.m, x.pair))
-        return Element(x.dtype, *complex_pairs.unturned(self.m, result))
+        real, imaginary = x.pair
+        imaginary, real = rule(self.m, (imaginary, real))
+        return Element(x.dtype, real, imaginary)
 
     def sinh(self, x: Element) -> Element:
         return self._complex_unary("sinh", complex_pairs.sinh, x)
