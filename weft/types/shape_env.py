@@ -139,9 +139,14 @@ class ShapeEnv:
             return difference == 0
         relation = Relation("==", positive_first(difference))
         answer = self._ask(relation)
-        if type(self) is ShapeEnv:  # others answer by what is known at the time
+        # others answer by what is known at the time; and what pinned other sizes stands only as long as those guards
+        if type(self) is ShapeEnv and (relation in self.guards or not self._left_to_run(relation)):
             self._asked[(a, b)] = (answer, relation if relation in self.guards else None)
         return answer
+
+    def _left_to_run(self, relation: Relation) -> bool:
+        """Whether an unbacked size is part of a question."""
+        return not relation.expr.symbols() <= self.examples.keys()
 
     def less(self, a: Dim, b: Dim) -> bool:
         """Whether a < b; recorded as a guard when only the example answers."""
@@ -189,6 +194,9 @@ class ShapeEnv:
         answered = self.answers.relation(relation) if missing and self.answers is not None else None
         if answered is not None:
             return answered
+        pinned = self._pinned(relation) if missing else None
+        if pinned is not None:
+            return pinned
         if missing:
             raise UnknownSize(
                 f"the answer to `{relation}` depends on {', '.join(sorted(missing))}, a size that is only known while "
@@ -196,6 +204,23 @@ class ShapeEnv:
             )
         answer = relation.holds(self.examples)
         self.guards[relation] = ShapeGuard(relation, answer, user_location(2))
+        return answer
+
+    def _pinned(self, relation: Relation) -> bool | None:
+        """The answer to a question about unbacked sizes that is the same for all of them once the other sizes are those
+        of the example: each of these is then guarded to be so. (A batch that the run finds, cut into `c // groups`
+        channels: `groups * (c // groups) * u0 == c * u0`.)"""
+        pinned = sorted(relation.expr.symbols() & self.examples.keys())
+        if not pinned:
+            return None
+        rest = dims.substitute(relation.expr, {name: self.examples[name] for name in pinned})
+        if isinstance(rest, int):
+            answer: bool | None = rest == 0 if relation.op == "==" else rest < 0
+        else:
+            answer = self._prove(Relation(relation.op, positive_first(rest) if relation.op == "==" else rest))
+        if answer is not None:
+            for name in pinned:
+                self.equal(dims.symbol(name), self.examples[name])
         return answer
 
     def _prove(self, relation: Relation) -> bool | None:
