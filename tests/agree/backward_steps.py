@@ -185,8 +185,7 @@ class Run:
         self.notes.append((name, tensor.detach().as_subclass(weft.Tensor).cpu().numpy().copy()))
         facts: Any = (tensor.requires_grad, tensor.is_leaf, type(tensor).__name__)
         self.notes.append((f"{name} wants a gradient", facts if is_exact or not _is_spent(tensor) else ANY))
-        is_noted = tensor.retains_grad or (is_exact and tensor.is_leaf)
-        gradient = tensor.grad if is_noted else None  # (zeros, of a branch not taken, are like nothing)
+        gradient = tensor.grad  # (zeros, of a branch not taken, are like nothing)
         self.notes.append((f"{name}.grad", 0.0 if gradient is None else gradient.detach().cpu().numpy().copy()))
 
     def _note_backward(self, name: str, tensor: Any, by: Any) -> None:

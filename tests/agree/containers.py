@@ -182,6 +182,25 @@ READS = (
     "({v} * sum(map(len, self.groups.values())))", "self.nested.get('rows')[-1][-1]",
 )
 
+GIVEN = (  # what a call is given besides: nothing, a list of its own, or one that the object keeps
+    "()", "()", "()", "[self.w.detach()]", "self.items", "self.alias", "self.store.rows", "self.groups['g']",
+)
+BETWEEN = (  # what the caller does between two calls: others take the places of what the object keeps
+    "self.items = []", "self.items = self.items[:]", "self.items = self.alias", "self.alias = self.items",
+    "self.alias = []", "self.items = list(self.recent)", "self.items.clear()", "del self.items[1:]",
+    "self.recent = collections.deque([], 3)", "self.recent = collections.deque(self.recent)",
+    "self.groups['g'] = []", "self.groups['h'] = self.groups['g']", "self.groups['g'] = self.items",
+    "self.groups['i'] = [*self.groups['h']]", "self.groups.clear()",
+    "self.nested['rows'] = [[self.w.detach()]]", "self.nested['rows'][-1] = self.nested['rows'][-1][:]",
+    "self.nested['rows'].append(self.items)", "self.nested = {'rows': self.nested['rows']}",
+    "self.store.rows = []", "self.store.rows = self.items", "self.stores[0].rows = self.stores[1].rows",
+    "self.stores[1].rows = []", "self.stores.reverse()", "self.store = Store()",
+    "self.record.parts = []", "self.record.parts = self.items", "self.record = self.other",
+    "kept = []", "kept = self.items", "kept = [*kept]", "Model.shared = []", "Model.shared = self.items",
+    "self.table = dict(self.table)", "self.ordered = collections.OrderedDict(self.ordered)", "self.names = {'x'}",
+    "self.flag = not self.flag",
+)
+
 
 @dataclass
 class Keeping:
@@ -197,6 +216,12 @@ class Keeping:
         names: dict[str, Any] = {"__name__": __name__}
         exec(compile(self.source, self.name, "exec"), names)
         return names["Model"](weft.full((3,), 0.5, requires_grad=self.wants_grad)), names
+
+
+def change_between(model: Any, names: dict[str, Any], statement: str) -> Any:
+    """Run one of these statements, as the caller of the object does; the value of an expression."""
+    exec("def change(self):\n    global kept\n    " + statement, names)
+    return names.pop("change")(model)
 
 
 def draw_keeping(rng: np.random.Generator) -> Keeping:
@@ -219,13 +244,14 @@ def draw_keeping(rng: np.random.Generator) -> Keeping:
         lines += [f"    def r{i}(self, v): return {give}"]
     hook = str(rng.choice(WRITES)).format(v="out")
     lines += ["    def hook(self, module, args, out):", f"        {hook}"]
-    lines += ["    def step(self, x, flag, fail):", "        v = (x * self.w).mean(0)", "        out = v"]
+    lines += ["    def step(self, x, flag, fail, given=()):", "        v = (x * self.w).mean(0)", "        out = v"]
     lines += ["        self.size = x.shape[0]"] if rng.random() < 0.5 else []
     order = [methods[i] for i in rng.integers(0, 3, size=rng.integers(2, 5))]
     for i, line in enumerate(order):
         if i == len(order) // 2:
             lines += ["        if fail: raise fail('stopped')"]
         lines += [f"        if flag: {line}" if rng.random() < 0.2 else f"        {line}"]
+    lines += ["        out = out + sum(given, v * 0)"]
     lines += ["        " + str(reads[4]).format(v="v") if rng.random() < 0.3 else "        pass"]
     if wants_grad:
         lines += ["        self.w.grad = None", "        out.sum().backward()", "        out = out.detach()"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import gc
 import weakref
+import zlib
 from collections import deque
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 import weft
-from tests.agree.containers import Keeping, draw_keeping, state_of
+from tests.agree.containers import BETWEEN, GIVEN, Keeping, change_between, draw_keeping, state_of
 from tests.agree.width import times
 from tests.symbols_left import symbols_left
 from weft.support.errors import CaptureError
@@ -40,6 +41,7 @@ def agree(program: Keeping, rng: np.random.Generator, of: str = "", **options: A
         theirs["plain"], type(object_).step = type(object_).step, called
         step = lambda *args: object_.step(*args)  # noqa: E731
     refused, pairs = 0, [(eager, object_)]
+    between = np.random.default_rng(zlib.crc32(program.source.encode()))  # (leaves the stream of programs as it is)
     for call, size in enumerate(SIZES * 2 if of == "instance" else SIZES):
         if of == "argument" or (not is_one and rng.random() < 0.5):
             holds_others = bool(rng.random() < 0.5)
@@ -47,27 +49,35 @@ def agree(program: Keeping, rng: np.random.Generator, of: str = "", **options: A
             pairs.append((eager, object_))
         elif not is_one:
             eager, object_ = pairs[rng.integers(len(pairs))]
+        for statement in between.choice(BETWEEN, size=between.integers(3)) if call and is_one else ():
+            change_between(eager, mine, str(statement))
+            change_between(object_, theirs, str(statement))
+        given = f"return {between.choice(GIVEN) if is_one else '()'}"
         values, flag = rng.uniform(-1, 1, (size, 3)).astype(np.float32), bool(rng.random() < 0.7)
         if call in (1, 3):
             _fail(step, object_, theirs, weft.from_numpy(values.copy()), flag, "split" in options)
             if "split" in options:
                 _raise(eager.step, weft.from_numpy(values.copy()), flag, ValueError)
         try:
-            expected = eager.step(weft.from_numpy(values.copy()), flag, None)
+            expected = eager.step(
+                weft.from_numpy(values.copy()), flag, None, change_between(eager, mine, given)
+            )
         except weft.WeftError:  # (eager mode refuses: so must we)
             with pytest.raises(weft.WeftError):
-                step(weft.from_numpy(values.copy()), flag, None)
+                step(weft.from_numpy(values.copy()), flag, None, change_between(object_, theirs, given))
             return refused
         before = state_of(object_, theirs)
         try:
-            out = step(weft.from_numpy(values.copy()), flag, None)
+            out = step(weft.from_numpy(values.copy()), flag, None, change_between(object_, theirs, given))
         except CaptureError as error:
             if "does not fit its own arguments" in str(error):
                 raise  # what is read and what is written were taken for one another: no refusal that helps anybody
             refused += 1
             assert state_of(object_, theirs) == before, f"call {call}: a refused call has changed the object"
             plain = theirs.get("plain", type(object_).step)
-            out = plain(object_, weft.from_numpy(values.copy()), flag, None)
+            out = plain(
+                object_, weft.from_numpy(values.copy()), flag, None, change_between(object_, theirs, given)
+            )
         assert not (left := symbols_left(object_, theirs["Model"], theirs["kept"], out)), f"call {call}: {left}"
         np.testing.assert_allclose(out.detach().numpy(), expected.detach().numpy(), 1e-4, 1e-4, err_msg=f"call {call}")
         if program.wants_grad:

@@ -54,16 +54,24 @@ class AccumulateGrad(Node):
         self.edges = ()
         self.sequence = sys.maxsize  # leaves accumulate as soon as they are ready
         self._variable = weakref.ref(variable)
+        self._awaited: Tensor | None = None
         self.metadata_of_inputs = (InputMetadata(variable.dims, variable.dtype),)
 
     @property
     def variable(self) -> Any:
-        """The leaf, or None when nobody holds it any more (the leaf keeps its node, not the other way round)."""
+        """The leaf, or None when nobody holds it any more (the leaf keeps its node, not the other way round, but for
+        one whose hooks wait for its gradient)."""
         return self._variable()
+
+    def keep_variable(self) -> None:
+        """Keep the leaf alive: its hooks are to be given it, whoever else holds it."""
+        self._awaited = self._variable()
 
     def belong_to(self, variable: Tensor) -> None:
         """Let the leaf be another object over the same bytes, with the same state."""
         self._variable = weakref.ref(variable)
+        if self._awaited is not None:
+            self._awaited = variable
 
     @property
     def has_hooks(self) -> bool:

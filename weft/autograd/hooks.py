@@ -50,7 +50,7 @@ def _post_accumulate_hook(tensor: Tensor, hook: Callable[[Tensor], None]) -> Rem
     state = tensor._state()
     if state.post_accumulate is None:
         state.post_accumulate = OrderedDict()
-    accumulator_of(tensor)
+    accumulator_of(tensor).keep_variable()
     return add_hook(state.post_accumulate, hook)
 
 

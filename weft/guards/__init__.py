@@ -27,12 +27,13 @@ from weft.guards.guard import Miss
 from weft.guards.guard_set import GuardSet
 from weft.guards.kinds import Kinds
 from weft.guards.lifting import Substitution
+from weft.guards.log_guard import followed
 from weft.guards.observation import Midway, Observation, observe
 from weft.guards.origin import Origins
 from weft.guards.slots import ContentSlot, Slot
 from weft.guards.switches import Switch
 from weft.guards.values import MISSING, number_kind
-from weft.guards.writes import NumberWrite, ObjectWrite
+from weft.guards.writes import NumberWrite, ObjectWrite, Write, ids_in
 
 __all__ = [
     "MISSING",
@@ -50,6 +51,9 @@ __all__ = [
     "Slot",
     "Substitution",
     "Switch",
+    "Write",
+    "followed",
+    "ids_in",
     "number_kind",
     "observe",
 ]

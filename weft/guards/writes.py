@@ -60,7 +60,7 @@ def drop_fresh(reads: Reads, result: Any, kinds: Kinds) -> None:
     doubtful = [e for e in reads.entries.values() if id(e.slot.holder) in reads.tentative]
     for entry in doubtful:
         del reads.entries[entry.slot.key]
-    returned = _ids_in(result, kinds)
+    returned = ids_in(result, kinds)
     parked: list[tuple[Entry, Any, Any]] = []
     for entry in doubtful:
         if id(entry.slot.holder) not in returned and (ref := _weak(entry.slot.holder)) is not None:
@@ -125,7 +125,8 @@ def _weak(obj: Any) -> Any:
         return None
 
 
-def _ids_in(tree: Any, kinds: Kinds) -> set[int]:
+def ids_in(tree: Any, kinds: Kinds) -> set[int]:
+    """The ids of a value and of what it is made of: items, members, attributes."""
     ids: set[int] = set()
     pending = [tree]
     while pending:

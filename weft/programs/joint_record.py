@@ -27,7 +27,7 @@ from weft.record.older_histories import Given
 from weft.record.symbolic import SymbolicPayload
 from weft.record.wrappers import UnwrapBackward, desugar
 from weft.support import pytree
-from weft.support.errors import StateError
+from weft.support.errors import CaptureError, StateError
 from weft.tensor.tensor import Tensor
 
 
@@ -128,9 +128,17 @@ def record_backward(
     none), behind them all of the gradients of inner results."""
     returned_ids = set(map(id, results[:own]))
     positions = {id(results[i]._autograd): i for i in made_leaves(capture, results)}  # (of a class, another object)
+    if any(p._autograd is not None and p._autograd.post_accumulate for p in own_leaves):
+        raise CaptureError(
+            "a hook waits for the gradient of a leaf that the compiled function makes and keeps to itself "
+            "(register_post_accumulate_grad_hook), and callers may run the backward: make the leaf outside, return it, "
+            "or call backward() in the function"
+        )
     capture.gradients.end_at_parts(outputs)
     endings = end_at_what_is_given(outputs, capture.outside.histories)
-    primals = [p for p in _leaves_behind(outputs) if id(p._autograd) in positions or not _is_made(capture, p)]
+    behind = _leaves_behind(outputs)
+    primals = [p for p in behind if id(p._autograd) in positions or not _is_made(capture, p)]
+    own_leaves = [p for p in behind if id(p._autograd) not in positions and _is_made(capture, p)]
     edges = [edge for out in outputs if (edge := gradient_edge(out)) is not None]  # (each has one)
     graphs = [nodes_behind([out._node]) for out in outputs]  # taken before the run frees them
     reached = [nodes_behind([edge]) for edge in edges]
@@ -150,14 +158,15 @@ def record_backward(
     del builder.params[-len(tangents) :]  # they come last, behind what only hooks and custom Functions read
     seeds = [capture.tensors.fresh(value) for value in tangents]
     with all_required(primals), _without_hooks(primals), capture.writes.settled(results):
-        asked = [*primals, *[outputs[one.output] for one in inner]]
+        # (what users' code on the way to leaves that the function keeps to itself does, callers see)
+        asked = [*primals, *[outputs[one.output] for one in inner], *own_leaves]
         grads = engine.run_backward(outputs, seeds, False, False, asked, False) if asked else ()
     lines = forward_nodes(builder.nodes) if builder.track_locations else {}
     for node in builder.nodes[start:]:
         if node in lines:  # who will call backward() is not known
             node.where = lines[node].where
     builder.params.extend(tangents)
-    totals = [None if g is None else capture.tensors.operand(g) for g in grads[len(primals) :]]
+    totals = [None if g is None else capture.tensors.operand(g) for g in grads[len(primals) : len(primals) + len(inner)]]
     kept = [(p, g) for p, g in zip(primals, grads, strict=False) if g is not None]
     parts, spec = pytree.flatten(desugar([g for _, g in kept]))
     if any(child.kind is not None for child in spec.children):  # (wrappers have histories of their own)

@@ -1,5 +1,5 @@
-"""What a function changes in the containers that it is given, and in gradients of tensors that it is given: a program
-does it in those of each call."""
+"""What a function changes in the containers that it is given or finds, and in gradients of tensors that it is given: a
+program does it in those of each call."""
 
 from __future__ import annotations
 
@@ -57,6 +57,19 @@ class ArgumentPlace(OfArgument):
         """The place in the container of a call."""
         slot = self.slot
         return type(slot)(container, slot.name, slot.text)
+
+
+@dataclass(frozen=True)
+class LogPlace(OfArgument):
+    """The end of the list or deque that a place in Python's state holds at a call. slot: that of the one that was there
+    in the captured call; within: the place."""
+
+    slot: Slot
+    within: Slot
+
+    def place_now(self) -> Slot:
+        """The end of the one that is there now."""
+        return type(self.slot)(self.within.get(), self.slot.name, self.slot.text)
 
 
 class GradientPlace(Slot):

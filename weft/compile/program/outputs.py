@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.autograd.views import follow
 from weft.compile.program.again import Again, joined
-from weft.compile.program.argument_writes import ArgumentGradient, ArgumentPlace
+from weft.compile.program.argument_writes import ArgumentGradient, ArgumentPlace, LogPlace
 from weft.compile.program.call_leaves import CallLeaves, memo_of
 from weft.compile.program.call_plan import Symbols, number_of, target_of
 from weft.compile.program.container_identity import container_at
@@ -161,6 +161,8 @@ class Outputs:
                 place = place.place_in(written[at])
             elif isinstance(place, ArgumentGradient):
                 place = place.place_for(leaves)
+            elif isinstance(place, LogPlace):
+                place = place.place_now()
             kept_up.put(self.assigned[at], place, values[at])
         return result
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from weft import guards
 from weft.compile.assumptions import Recording
-from weft.compile.program.argument_writes import ArgumentPlace
+from weft.compile.program.argument_writes import ArgumentPlace, LogPlace
 from weft.compile.program.container_identity import is_empty_tuple
 from weft.compile.tracing.returned_containers import (
     Before,
@@ -38,12 +38,13 @@ _PLAIN = frozenset({Kind.SCALAR, Kind.SYMBOL, Kind.CLASS, Kind.NAMESPACE})
 def assignments(
     writes: Iterable[guards.NumberWrite | guards.ObjectWrite], recording: Recording,
     arguments: Iterable[tuple[Any, tuple[int, ...]]], held: Held, earlier: Mapping[int, Any],
-    objects: Container[int],
+    objects: Container[int], logs: Mapping[int, guards.Slot],
 ) -> list[guards.ObjectWrite]:
     """The writes that are results of the program; those of numbers have a way of their own, but for numbers in
     arguments. arguments: their containers, with the ways that lead there; earlier: by identity, the containers for
     which others stand in bound places, with the place; objects: the ids of stand-ins for objects among the arguments,
-    in whose containers a program writes as in arguments.
+    in whose containers a program writes as in arguments; logs: by identity, lists that are only added to, with the
+    places that lead to them.
 
     Raises Restart where a place that the function writes must be an input first, CaptureError for a container that
     grows without end.
@@ -69,6 +70,9 @@ def assignments(
                     place = "argument", path, within and within.key
                     _note_growth(write, length, recording.lengths[place])
             results.append(guards.ObjectWrite(ArgumentPlace(path, target, within), write.old, write.value, write.where))
+        elif id(target.holder) in logs and isinstance(write, guards.ObjectWrite):
+            end = LogPlace(target, logs[id(target.holder)])
+            results.append(guards.ObjectWrite(end, write.old, write.value, write.where))
         elif id(target.holder) in inside:
             identical.add(inside[id(target.holder)])
         elif isinstance(write, guards.ObjectWrite):

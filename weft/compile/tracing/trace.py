@@ -4,7 +4,7 @@ out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from operator import is_
@@ -16,7 +16,6 @@ from weft.autograd.saved import only_captured_hooks
 from weft.compile.assumptions import Recording
 from weft.compile.caches import empty_caches
 from weft.compile.object_arguments import ObjectCounts
-from weft.compile.program.argument_writes import ArgumentPlace
 from weft.compile.program.bound_state import BoundState
 from weft.compile.program.call_leaves import objects_of
 from weft.compile.program.container_identity import (
@@ -201,11 +200,12 @@ def _run(recording: Recording, outcome: Outcome, spec: pytree.TreeSpec) -> None:
             )
             _restart_for_types(recording, seen)
             returned = with_older(result, before, numbers)
-            _take_guards(recording, outcome, seen, bound, [c for c, _ in arguments] + [c for _, c, _ in held])
+            outer = [c for c, _ in arguments] + [c for _, c, _ in held]
+            logs = _take_guards(recording, outcome, seen, bound, outer, result)
             outcome.capture.outside.refuse_assigned([write.target.holder for write in seen.writes])
-            outcome.assigned = assignments(seen.writes, recording, arguments, held, earlier, objects)
-            if outcome.identity is None and any(isinstance(w.target, ArgumentPlace) for w in outcome.assigned):
-                _guard_identity(recording, outcome)  # it writes into one of them
+            outcome.assigned = assignments(seen.writes, recording, arguments, held, earlier, objects, logs)
+            if outcome.identity is None and _may_write_into(outer, seen.writes):
+                _guard_identity(recording, outcome)
             outcome.assigned += assigned_gradients(outcome)
             outcome.capture.writes.refuse_histories()
             outcome.capture.outside.refuse_hooks()
@@ -268,10 +268,10 @@ def _keys(spec: pytree.TreeSpec) -> Iterator[Any]:
 
 
 def _take_guards(
-    recording: Recording, outcome: Outcome, seen: guards.Observation, bound: Bound, outer: list[Any]
-) -> None:
-    """The guards on Python state. outer: containers that arguments and bound places held, which are no state. Raises
-    Restart where an argument turns out to be reached otherwise too."""
+    recording: Recording, outcome: Outcome, seen: guards.Observation, bound: Bound, outer: list[Any], result: Any
+) -> Mapping[int, guards.Slot]:
+    """The guards on Python state. outer: containers that arguments and bound places held, which are no state. Returned:
+    the places of logs that may be replaced. Raises Restart where an argument turns out to be reached otherwise too."""
     outcome.capture.leaf_gradients.read_zeroed()
     outcome.checks = seen.guards
     held = {slot.key for slot, value in bound if pytree.is_node(value)}
@@ -280,6 +280,11 @@ def _take_guards(
     if bound or seen.writes:
         containers = [container for container in outer if pytree.is_node(container)]
         outcome.checks = seen.guards.without([slot for slot, _ in bound], containers)
+    logs: Mapping[int, guards.Slot] = {}
+    calls_python = outcome.capture.calls.recorded or recording.hooks or recording.rules  # what these hold, nobody tells
+    if not seen.asks_id and not calls_python:
+        kept = guards.ids_in([result, [write.value for write in seen.writes]], kinds())
+        outcome.checks, logs = guards.followed(outcome.checks, seen.writes, kept, outer)
     if seen.asks_id and objects_of(outcome.leaves):
         raise ObjectCounts(f"{recording.name} calls id() or hash()")
     if seen.asks_identity and outcome.pattern:
@@ -291,6 +296,14 @@ def _take_guards(
     outcome.checks = switches.at_the_start(outcome.checks, before, kinds(outcome.leaves, outcome.capture))
     outcome.named = tensors_in(outcome.checks.holds_on_to())
     restart_for_sharing(recording, outcome, seen)
+    return logs
+
+
+def _may_write_into(outer: list[Any], writes: list[guards.Write]) -> bool:
+    """Whether the function writes into a container that could be one of those that arguments and bound places hold: in
+    this call, or in a later one that is given what the function reaches otherwise too."""
+    types = {type(write.target.holder) for write in writes if pytree.is_node(write.target.holder)}
+    return any([type(container) in types for container in outer if not is_empty_tuple(container)])
 
 
 def _guard_identity(recording: Recording, outcome: Outcome) -> None:
@@ -304,8 +317,8 @@ def _guard_identity(recording: Recording, outcome: Outcome) -> None:
         raise Restart(identical={p.slot.key for p, is_held in zip(bound, places, strict=True) if is_held})
     if arguments:
         raise SameContainer(
-            f"{recording.name} compares objects by identity, or writes into a list or dict that it is given, and "
-            "reaches an argument otherwise too"
+            f"{recording.name} compares objects by identity, or writes into a list or dict that it is given or that "
+            "it finds, and reaches an argument otherwise too"
         )
     if outcome.pattern != tuple(range(len(outcome.pattern))) and not recording.assumptions.same_containers:
         raise Restart(same_containers=True)

@@ -1,0 +1,102 @@
+"""Logs: lists and deques that a call only adds to."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from operator import is_
+from typing import Any, Final
+
+from weft.guards.content_guard import ContainerGuard
+from weft.guards.guard import Guard, Miss, Names, SlotGuard
+from weft.guards.guard_set import GuardSet
+from weft.guards.slots import EndSlot, Key, Slot
+from weft.guards.writes import Write
+
+LOGS: Final = (list, deque)
+
+
+class LogsGuard(Guard):
+    """Each of some places holds a log of the type that was there: another one than the other places, and none that the
+    program knows otherwise. What it holds, and which one it is, nobody has asked."""
+
+    remedy = "give each log a list of its own, which nothing else of the function reads"
+
+    def __init__(self, guards: Sequence[SlotGuard], others: Iterable[Any]) -> None:
+        self.slots, self.logs = [g.slot for g in guards], [g.expected for g in guards]
+        self.where, self.text = guards[0].where, ", ".join(slot.text for slot in self.slots)
+        self._others = {id(other): other for other in others}
+
+    def source(self, names: Names) -> str:
+        return f"{names.variable(self.holds)}()"
+
+    def holds(self) -> bool:
+        """Identity first; other logs are those that are compared first from then on."""
+        now = [slot.get() for slot in self.slots]
+        if all(map(is_, now, self.logs)):
+            return True
+        if any([type(new) is not type(old) for new, old in zip(now, self.logs, strict=True)]):
+            return False
+        ids = set(map(id, now))
+        if len(ids) < len(now) or not ids.isdisjoint(self._others):
+            return False
+        self.logs = now
+        return True
+
+    def miss(self) -> Miss | None:
+        return None if self.holds() else Miss(self.where, self.text, self.logs, [slot.get() for slot in self.slots])
+
+
+def followed(
+    guards: GuardSet, writes: Sequence[Write], kept: Container[int], others: Iterable[Any]
+) -> tuple[GuardSet, Mapping[int, Slot]]:
+    """The guards with another one for logs that may be replaced, and the places of these logs, by identity: those that
+    one place leads to, that no other guard is on, and that the call leaves where they are.
+
+    kept: the ids of what the call returns or puts somewhere; others: containers that it is given.
+    """
+    ends = {id(w.target.holder): w.target.holder for w in writes if type(w.target) is EndSlot}
+    rest = {id(w.target.holder) for w in writes if type(w.target) is not EndSlot}
+    given = {type(other) for other in others}  # one of these could be the log of a later call
+    logs = {
+        key: log for key, log in ends.items()
+        if type(log) in LOGS and type(log) not in given and key not in rest and key not in kept
+    }
+    places = _places(guards.guards, logs, {w.target.key for w in writes}) if logs else {}
+    if not places:
+        return guards, {}
+    slots = {key: guard.slot for key, guard in places.items()}
+    left = guards.without(slots.values())
+    known = [log for guard in left.guards for log in _logs_of(guard)]
+    known += [log for key, log in ends.items() if key not in places]
+    return left.joined(GuardSet([LogsGuard([*places.values()], known)])), slots
+
+
+def _places(guards: Iterable[Guard], logs: Mapping[int, Any], written: Container[Key]) -> dict[int, SlotGuard]:
+    """The guards on the only places that lead to some of these logs."""
+    places: dict[int, SlotGuard] = {}
+    reached = set()  # in another way
+    for guard in guards:
+        if type(guard) is SlotGuard and id(guard.expected) in logs:
+            key = id(guard.expected)
+            if key in places or guard.lifted or guard.slot.key in written:
+                reached.add(key)
+            places[key] = guard
+    own = {guard.slot.key for guard in places.values()}
+    for guard in guards:
+        if type(guard) is ContainerGuard:  # that a place is in may be guarded too, but for that place
+            guard = guard.ignoring(own)
+        if guard not in places.values():
+            reached |= {id(log) for log in _logs_of(guard)}
+    return {key: guard for key, guard in places.items() if key not in reached}
+
+
+def _logs_of(guard: Guard) -> Iterator[Any]:
+    """The lists and deques that a guard is on, or that must be where it looks."""
+    pending = [guard.holder, *guard.holds_on_to()]
+    while pending:
+        value = pending.pop()
+        if type(value) in LOGS:
+            yield value
+        elif type(value) is tuple:
+            pending += value
