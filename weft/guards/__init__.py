@@ -27,7 +27,6 @@ from weft.guards.guard import Miss
 from weft.guards.guard_set import GuardSet
 from weft.guards.kinds import Kinds
 from weft.guards.lifting import Substitution
-from weft.guards.log_guard import followed
 from weft.guards.observation import Midway, Observation, observe
 from weft.guards.origin import Origins
 from weft.guards.slots import ContentSlot, Slot
@@ -52,7 +51,6 @@ __all__ = [
     "Substitution",
     "Switch",
     "Write",
-    "followed",
     "ids_in",
     "number_kind",
     "observe",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from weft.autograd import engine
 from weft.autograd.accumulate import AccumulateGrad, accumulator_of
 from weft.autograd.dependencies import nodes_behind, runs_on_nothing
 from weft.autograd.function import FunctionNode
-from weft.autograd.node import Node, OpNode
+from weft.autograd.node import GradientEdge, Node, OpNode
 from weft.autograd.record import gradient_edge
 from weft.autograd.views import CopySlices
 from weft.ir.graph import Value
@@ -121,24 +121,25 @@ def _is_made(capture: Capture, tensor: Tensor) -> bool:
 
 
 def record_backward(
-    capture: Capture, outputs: list[Tensor], leaves: list[Any], results: list[Any], own: int
+    capture: Capture, outputs: list[Tensor], leaves: list[Any], results: list[Any], count: int
 ) -> tuple[JointRecord, list[Any]]:
-    """Record the backward of `outputs` for symbolic tangents. own: how many of the results the function returned;
+    """Record the backward of `outputs` for symbolic tangents. count: how many of the results the function returned;
     others are what views of those are views of. Returns the record and the gradients' operands (None where there is
     none), behind them all of the gradients of inner results."""
-    returned_ids = set(map(id, results[:own]))
+    returned_ids = set(map(id, results[:count]))
     positions = {id(results[i]._autograd): i for i in made_leaves(capture, results)}  # (of a class, another object)
-    if any(p._autograd is not None and p._autograd.post_accumulate for p in own_leaves):
+    capture.gradients.end_at_parts(outputs)
+    endings = end_at_what_is_given(outputs, capture.outside.histories)
+    primals = [p for p in _leaves_behind(outputs) if id(p._autograd) in positions or not _is_made(capture, p)]
+    primal_ids = set(map(id, primals))
+    # leaves that the function makes and keeps to itself: what users' code on the way to them does, callers see
+    own = [node for node in nodes_behind([out._node for out in outputs]) if _ends_at_other(node, primal_ids)]
+    if any(_is_waited_for(node) for node in own):
         raise CaptureError(
             "a hook waits for the gradient of a leaf that the compiled function makes and keeps to itself "
             "(register_post_accumulate_grad_hook), and callers may run the backward: make the leaf outside, return it, "
             "or call backward() in the function"
         )
-    capture.gradients.end_at_parts(outputs)
-    endings = end_at_what_is_given(outputs, capture.outside.histories)
-    behind = _leaves_behind(outputs)
-    primals = [p for p in behind if id(p._autograd) in positions or not _is_made(capture, p)]
-    own_leaves = [p for p in behind if id(p._autograd) not in positions and _is_made(capture, p)]
     edges = [edge for out in outputs if (edge := gradient_edge(out)) is not None]  # (each has one)
     graphs = [nodes_behind([out._node]) for out in outputs]  # taken before the run frees them
     reached = [nodes_behind([edge]) for edge in edges]
@@ -158,15 +159,15 @@ def record_backward(
     del builder.params[-len(tangents) :]  # they come last, behind what only hooks and custom Functions read
     seeds = [capture.tensors.fresh(value) for value in tangents]
     with all_required(primals), _without_hooks(primals), capture.writes.settled(results):
-        # (what users' code on the way to leaves that the function keeps to itself does, callers see)
-        asked = [*primals, *[outputs[one.output] for one in inner], *own_leaves]
+        asked = [*primals, *[outputs[one.output] for one in inner], *[GradientEdge(node, 0) for node in own]]
         grads = engine.run_backward(outputs, seeds, False, False, asked, False) if asked else ()
     lines = forward_nodes(builder.nodes) if builder.track_locations else {}
     for node in builder.nodes[start:]:
         if node in lines:  # who will call backward() is not known
             node.where = lines[node].where
     builder.params.extend(tangents)
-    totals = [None if g is None else capture.tensors.operand(g) for g in grads[len(primals) : len(primals) + len(inner)]]
+    end = len(primals) + len(inner)
+    totals = [None if g is None else capture.tensors.operand(g) for g in grads[len(primals) : end]]
     kept = [(p, g) for p, g in zip(primals, grads, strict=False) if g is not None]
     parts, spec = pytree.flatten(desugar([g for _, g in kept]))
     if any(child.kind is not None for child in spec.children):  # (wrappers have histories of their own)
@@ -214,6 +215,17 @@ def _leaves_behind(outputs: list[Tensor]) -> list[Tensor]:
         if variable is not None:
             leaves.setdefault(id(variable), variable)
     return list(leaves.values())
+
+
+def _ends_at_other(node: Node, leaf_ids: Container[int]) -> bool:
+    """Whether a node adds to a leaf that is none of these: also where nobody holds the leaf any more."""
+    return isinstance(node, AccumulateGrad) and id(node.variable) not in leaf_ids
+
+
+def _is_waited_for(node: Any) -> bool:
+    """Whether hooks of its leaf wait for the gradient."""
+    state = None if node.variable is None else node.variable._autograd
+    return state is not None and bool(state.post_accumulate)
 
 
 def _receivers_in(nodes: Iterable[Node], receivers: Sequence[Tensor]) -> frozenset[int]:

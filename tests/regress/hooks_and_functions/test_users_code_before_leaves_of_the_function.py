@@ -75,12 +75,17 @@ EXPECTED = {
     hooked: [[4.0, 8.0]], hooked_leaf: [[2.0, 4.0]], waited_for: [[2.0, 4.0]], by_a_rule: ["rule"],
     checkpointed: ["region", "region"],
 }
+REFUSED = (waited_for, checkpointed)  # what their code writes, a backward of later would not write again
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("function", EXPECTED, ids=lambda f: f.__name__)
 def test_they_run_at_each_backward(function: Callable[[Tensor], Tensor], way: str) -> None:
     step = WAYS[way](function)
+    if way == "compiled" and function in REFUSED:
+        with pytest.raises(weft.errors.CaptureError):
+            step(weft.tensor([1.0, 2.0]))
+        return
     for _ in range(3):
         heard.clear()
         step(weft.tensor([1.0, 2.0])).backward()

@@ -152,7 +152,7 @@ BODIES = (reads_another, compares, gives_it, puts_it, takes_another, asks_id, in
 CHANGES: tuple[Callable[[Trainer], None], ...] = (
     lambda t: setattr(t, "log", []), lambda t: setattr(t, "log", t.other), lambda t: setattr(t, "other", t.log),
     lambda t: setattr(t, "log", [*t.log]), lambda t: setattr(t, "other", []),
-    lambda t: (setattr(t, "log", []), setattr(t, "other", t.log)) and None,
+    lambda t: vars(t).update(log=[], other=[]),
 )  # fmt: skip
 
 

@@ -47,6 +47,7 @@ from weft.compile.tracing.python_state import (
     settings_kept,
     substitution_of,
 )
+from weft.compile.tracing.replaced_logs import followed
 from weft.compile.tracing.results import bind_late, bind_sizes, note_returns
 from weft.compile.tracing.returned_containers import Before, containers_in, with_older
 from weft.compile.tracing.sharing import restart_for_sharing, tensors_in
@@ -284,7 +285,7 @@ def _take_guards(
     calls_python = outcome.capture.calls.recorded or recording.hooks or recording.rules  # what these hold, nobody tells
     if not seen.asks_id and not calls_python:
         kept = guards.ids_in([result, [write.value for write in seen.writes]], kinds())
-        outcome.checks, logs = guards.followed(outcome.checks, seen.writes, kept, outer)
+        outcome.checks, logs = followed(outcome.checks, seen.writes, kept, outer)
     if seen.asks_id and objects_of(outcome.leaves):
         raise ObjectCounts(f"{recording.name} calls id() or hash()")
     if seen.asks_identity and outcome.pattern:

@@ -1,4 +1,4 @@
-"""Logs: lists and deques that a call only adds to."""
+"""Logs: lists and deques that a function only adds to. One program adds to whichever a place holds at a call."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ def followed(
     """
     ends = {id(w.target.holder): w.target.holder for w in writes if type(w.target) is EndSlot}
     rest = {id(w.target.holder) for w in writes if type(w.target) is not EndSlot}
-    given = {type(other) for other in others}  # one of these could be the log of a later call
+    argument_types = {type(other) for other in others}  # one of these could be the log of a later call
     logs = {
         key: log for key, log in ends.items()
-        if type(log) in LOGS and type(log) not in given and key not in rest and key not in kept
+        if type(log) in LOGS and type(log) not in argument_types and key not in rest and key not in kept
     }
     places = _places(guards.guards, logs, {w.target.key for w in writes}) if logs else {}
     if not places:
         return guards, {}
     slots = {key: guard.slot for key, guard in places.items()}
     left = guards.without(slots.values())
-    known = [log for guard in left.guards for log in _logs_of(guard)]
-    known += [log for key, log in ends.items() if key not in places]
-    return left.joined(GuardSet([LogsGuard([*places.values()], known)])), slots
+    elsewhere = [log for guard in left.guards for log in _logs_of(guard)]
+    elsewhere += [log for key, log in ends.items() if key not in places]
+    return left.joined(GuardSet([LogsGuard([*places.values()], elsewhere)])), slots
 
 
 def _places(guards: Iterable[Guard], logs: Mapping[int, Any], written: Container[Key]) -> dict[int, SlotGuard]:
