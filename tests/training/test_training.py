@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +24,36 @@ STORED = Path(__file__).parent / "data" / "torch_steps.npz"
 COUNT = int(os.environ.get("WEFT_TRAINING", "8"))
 PARTS = max(4, COUNT // 40)
 SPLIT = (("split", partial(weft.compile, split=True, backend="interpret")),)
+
+
+def epoch(step: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Three steps as one function."""
+
+    def steps(x: Any, y: Any) -> Any:
+        for _ in range(2):
+            step(x, y)
+        return step(x, y)
+
+    return steps
+
+
+def said(step: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """An epoch that prints, so that a split one is no whole program: its operators wait."""
+
+    def steps(x: Any, y: Any) -> Any:
+        for _ in range(2):
+            step(x, y)
+        print(end="")
+        return step(x, y)
+
+    return steps
+
+
+EPOCHS = (
+    ("a compiled epoch", lambda step: weft.compile(epoch(step))),
+    ("a split epoch", lambda step: weft.compile(epoch(step), split=True, backend="interpret")),
+    ("a split epoch that prints", lambda step: weft.compile(said(step), split=True, backend="interpret")),
+)
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +82,11 @@ def check(seed: int, summary: np.ndarray) -> None:
         for name, wrap in (("compiled", weft.compile), *(SPLIT if seed % 4 == 0 else ())):
             problem = run(program, weft, wrap).difference(eager, program.dtype)
             assert problem is None, f"{name} and eager differ: {problem}\n{program.text()}"
+        if seed % 3 == 0:
+            eager = run(program, weft, epoch)
+            for name, wrap in EPOCHS:
+                problem = run(program, weft, wrap).difference(eager, program.dtype)
+                assert problem is None, f"{name} and an eager one differ: {problem}\n{program.text()}"
 
 
 def test_the_comparison_sees_a_difference(stored: dict[int, np.ndarray]) -> None:

@@ -125,7 +125,8 @@ class Rules:
             written.write(results[number])
             written.lasts = True  # a parameter, or what is known of it
             tensor = operands.tensors[place]
-            storage = tensor._storage or tensor.storage()
+            # (a storage has a length, for which it is read: no question of truth)
+            storage = tensor.storage() if tensor._storage is None else tensor._storage
             storage.version = version = storage.version + count
             storage.written = (version, mark)
             changed.append((tensor, payloads[place]))

@@ -68,7 +68,7 @@ def short_view(op: Op, args: tuple[Any, ...]) -> Any:
     if results is None or len(results) != 1:
         return MISSED
     path, kind, geometry = results[0]
-    storage = source._storage or source.storage()
+    storage = source.storage() if source._storage is None else source._storage
     out = recorded_view(source, storage, LazyPayload(data.storage, path, kind, geometry), op, rest, 0)
     if source._autograd is not None or source._view is not None:
         recording(op)(args, out)
