@@ -3,6 +3,7 @@ the function is refused by an error of weft's."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import Counter
 from typing import Any
@@ -67,6 +68,7 @@ def in_mode(program: Program, mode: str, example: Any) -> Any:
 def in_onnx(program: Program, example: Any, path: Any) -> Any:
     """The program as a model whose axes are dynamic: a function of tensors. Raises Refused."""
     from onnx.reference import ReferenceEvaluator
+    from onnx.reference.op_run import OpRun
 
     axes, function = {"x": {0: "n", 1: "k"}, "m": {0: "n"}, "i": {0: "n"}}, program.function()
     arguments = _tensors(example, "cpu")
@@ -80,7 +82,15 @@ def in_onnx(program: Program, example: Any, path: Any) -> Any:
             raise
     if any(issubclass(w.category, TracerWarning) for w in seen):
         raise Refused(str(seen[-1].message))
-    model = ReferenceEvaluator(str(path))
+    class Erf(OpRun):
+        """In the precision of its operand: the evaluator's own rounds to single precision."""
+
+        op_domain = ""
+
+        def _run(self, x: Any) -> tuple[Any]:
+            return (np.vectorize(math.erf, otypes=[x.dtype])(x),)
+
+    model = ReferenceEvaluator(str(path), new_ops=[Erf])
     names = model.input_names
     return lambda *tensors: model.run(None, {n: t.numpy() for n, t in zip(axes, tensors, strict=True) if n in names})
 
