@@ -18,10 +18,11 @@ import numpy as np
 
 import weft
 import weft.compiled_autograd
+from tests.deferred import deferred
 from weft.utils.checkpoint import checkpoint
 
 Array = np.ndarray[Any, Any]
-MODES = ("compile", "interpret", "split", "lazy", "compiled autograd", "trace")
+MODES = ("compile", "interpret", "split", "lazy", "compiled autograd", "trace", "deferred")
 # what a trace has no word for
 UNTRACED = (
     "Noisy", "hook", "checkpoint", "func.", "vmap", "saved_tensors_hooks", "fork_rng", "state", "seed", "deepcopy",
@@ -317,6 +318,8 @@ def _compiled(step: Callable[..., Any], mode: str) -> Callable[..., Any]:
         return step
     if mode == "trace":
         return _Traced(step)
+    if mode == "deferred":
+        return deferred(step)
     options: dict[str, Any] = {"interpret": {"backend": "interpret"}, "split": {"split": True}}.get(mode, {})
     made: Callable[..., Any] = weft.compile(step, **options)
     return made

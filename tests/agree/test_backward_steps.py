@@ -15,6 +15,7 @@ import pytest
 import weft
 from tests.agree.backward_steps import Run, difference, draw
 from tests.agree.width import times
+from tests.deferred import deferred
 from weft.compiled_autograd import enable
 from weft.compiled_autograd import interpret as interpreted_backward
 
@@ -34,6 +35,7 @@ MODES: dict[str, tuple[Wrap, str | None, Block, int]] = {  # how, where, within 
     "compiled": (compiled, None, nullcontext, 1),
     "native": (weft.compile, None, nullcontext, 12),
     "split": (lambda f: weft.compile(f, split=True, backend="interpret"), None, nullcontext, 2),
+    "deferred": (lambda f: deferred(f, "interpret"), None, nullcontext, 4),
     "lazy": (lambda f: f, "lazy", nullcontext, 6),
     "compiled autograd": (lambda f: f, None, lambda: enable(interpreted_backward), 2),
     "compiled, and its backward": (compiled, None, lambda: enable(interpreted_backward), 2),

@@ -11,11 +11,12 @@ import pytest
 import weft
 from tests.agree.call_forms import difference, draw, run
 from tests.agree.width import times
+from tests.deferred import deferred
 
 IN_A_TEST = 20
 MODES: dict[str, Any] = {
     "compile": lambda f: weft.compile(f, backend="interpret"), "native": weft.compile,
-    "split": lambda f: weft.compile(f, split=True, backend="interpret"),
+    "split": lambda f: weft.compile(f, split=True, backend="interpret"), "deferred": lambda f: deferred(f, "interpret"),
 }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import pytest
 import weft
 from tests.agree.histories import Run, difference, draw, quietly
 from tests.agree.width import times
+from tests.deferred import deferred
 from weft.compiled_autograd import enable
 from weft.compiled_autograd import interpret as interpreted_backward
 
@@ -42,6 +43,7 @@ MODES = {
     "compiled": Mode(compiled, counts=False),
     "native": Mode(weft.compile, counts=False, rarely=8),
     "split": Mode(lambda f: weft.compile(f, split=True, backend="interpret")),
+    "deferred": Mode(lambda f: deferred(f, "interpret"), rarely=4),
     "lazy": Mode(device="lazy", rarely=8),
     "compiled autograd": Mode(block=lambda: enable(interpreted_backward), rarely=2),
     "compiled, and its backward": Mode(compiled, block=lambda: enable(interpreted_backward), counts=False, rarely=2),

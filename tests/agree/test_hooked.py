@@ -10,11 +10,13 @@ import pytest
 import weft
 from tests.agree.hooked import Forward, draw, function, gradients
 from tests.agree.width import times
+from tests.deferred import deferred
 
 MODES: dict[str, Callable[[Forward], Forward]] = {
     "compiled": lambda f: weft.compile(f, backend="interpret"),
     "native": weft.compile,
     "split": lambda f: weft.compile(f, split=True, backend="interpret"),
+    "deferred": lambda f: deferred(f, "interpret"),
 }
 
 

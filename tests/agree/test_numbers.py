@@ -14,11 +14,12 @@ import pytest
 import weft
 from tests.agree.number_programs import Program, draw, draw_calls
 from tests.agree.width import times
+from tests.deferred import deferred
 from weft.jit.tracing.values import TracerWarning
 from weft.support.errors import WeftError
 
 IN_A_TEST = 4
-MODES = ("compile", "interpret", "split", "lazy", "trace")
+MODES = ("compile", "interpret", "split", "lazy", "trace", "deferred")
 
 
 class Refused(Exception):
@@ -62,6 +63,8 @@ def in_mode(program: Program, mode: str, example: Any) -> Any:
         return traced
     if mode == "lazy":
         return function
+    if mode == "deferred":
+        return deferred(function)
     return weft.compile(function, split=mode == "split", backend="interpret" if mode == "interpret" else "llvm")
 
 

@@ -14,10 +14,11 @@ import pytest
 import weft
 from tests.agree.settings import BODIES, Block, Body, Program, difference, draw, run
 from tests.agree.width import times
+from tests.deferred import deferred
 
 WAYS: dict[str, tuple[Callable[[Body], Body], Block]] = {
     "compile": (weft.compile, nullcontext), "split": (partial(weft.compile, split=True), nullcontext),
-    "interpret": (partial(weft.compile, backend="interpret"), nullcontext),
+    "interpret": (partial(weft.compile, backend="interpret"), nullcontext), "deferred": (deferred, nullcontext),
     "captured backward": (lambda f: f, weft.compiled_autograd.enable),
     "captured backward of a compiled function": (weft.compile, weft.compiled_autograd.enable),
 }

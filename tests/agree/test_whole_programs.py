@@ -20,6 +20,7 @@ import pytest
 import weft
 from tests.agree.whole_programs import WholeProgram, draw_whole
 from tests.agree.width import times
+from tests.deferred import deferred
 from weft import compiled_autograd
 
 SEED = int(os.environ.get("WEFT_TEST_SEED", "20261130"))
@@ -38,6 +39,7 @@ MODES: dict[str, Callable[[Step], Step]] = {
     "eager": lambda step: step,
     "compiled": partial(weft.compile, backend="interpret"),
     "split": partial(weft.compile, split=True, backend="interpret"),
+    "deferred": partial(deferred, backend="interpret"),
     "compiled_autograd": within_compiled_autograd,
     "lazy": lambda step: step,
 }

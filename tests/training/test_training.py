@@ -17,13 +17,17 @@ import numpy as np
 import pytest
 
 import weft
+from tests.deferred import deferred
 from tests.training.draw import draw
 from tests.training.running import agrees, run
 
 STORED = Path(__file__).parent / "data" / "torch_steps.npz"
 COUNT = int(os.environ.get("WEFT_TRAINING", "8"))
 PARTS = max(4, COUNT // 40)
-SPLIT = (("split", partial(weft.compile, split=True, backend="interpret")),)
+SPLIT = (
+    ("split", partial(weft.compile, split=True, backend="interpret")),
+    ("deferred", partial(deferred, backend="interpret")),
+)
 
 
 def epoch(step: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
