@@ -74,6 +74,7 @@ class Base:
         self.nested, self.store, self.flag, self.n, self.cur = {"rows": [[one]]}, Store(), False, 0, one
         self.size = 1
         self.alias, self.cell, self.stores = self.items, make_cell(one), [Store(), Store()]
+        self.cells = {"a": make_cell(one * 2), "b": make_cell(one * 3)}
         self.frozen, self.mine, self.tagged = Frozen(one), threading.local(), one * 4
         self.mine.last = self.tagged.tag = one
         self.before, self.both = self.pair, (self.pair, self.items)
@@ -92,8 +93,9 @@ class Base:
         for record in (self.record, self.other):
             record.value, record.parts = free(record.value), [free(v) for v in record.parts]
         self.pair, self.cur = Pair(free(self.pair.first), free(self.pair.second)), free(self.cur)
-        self.cell[0](free(self.cell[1]()) * 0.125)
-        self.cell[0](free(self.cell[1]()) * 0.125)
+        for put, get in (self.cell, *self.cells.values()):
+            put(free(get()) * 0.125)
+            put(free(get()) * 0.125)
         self.frozen.put(free(self.frozen.value))
         self.mine.last, self.tagged.tag = free(self.mine.last), free(self.tagged.tag)
         self.alias = self.items
@@ -149,6 +151,8 @@ WRITES = (
     "self.store.note(self.items, {v})", "log_all(self.groups, g={v}, h={v} * 2)", "log_all(self.groups, i={v})",
     "self.groups.setdefault('i', []).append({v})", "self.groups['gh'[self.n % 2]].append({v})",
     "self.nested.get('rows')[-1].append({v})", "self.nested['rows'][self.n % 2 - 1].extend([{v}])",
+    # by functions of the same code
+    "self.cells['a'][0]({v})", "self.cells['ab'[self.n % 2]][0]({v})", "[put({v}) for put, _ in self.cells.values()]",
 )
 READS = (
     "(self.items[-1] if self.items else {v})", "sum(self.items, {v})", "self.table.get('a', {v})",
@@ -180,6 +184,7 @@ READS = (
     "({v} * count_of(self.groups, 'g', 'i'))", "({v} * size_or(self.items))", "({v} * size_or(self.groups.get('h')))",
     "({v} * sizes_of(self.items, g=self.groups['g']))", "({v} * sizes['ab'[self.n % 2]](self.items))",
     "({v} * sum(map(len, self.groups.values())))", "self.nested.get('rows')[-1][-1]",
+    "(self.cells['a'][1]() - self.cells['b'][1]())", "sum([get() for _, get in self.cells.values()], self.cell[1]())",
 )
 
 GIVEN = (  # what a call is given besides: nothing, a list of its own, or one that the object keeps
@@ -199,6 +204,8 @@ BETWEEN = (  # what the caller does between two calls: others take the places of
     "kept = []", "kept = self.items", "kept = [*kept]", "Model.shared = []", "Model.shared = self.items",
     "self.table = dict(self.table)", "self.ordered = collections.OrderedDict(self.ordered)", "self.names = {'x'}",
     "self.flag = not self.flag",
+    "self.cells['b'][0](self.w.detach() * 0.5)", "self.cells['a'], self.cells['b'] = self.cells['b'], self.cells['a']",
+    "self.cells['a'] = self.cells['b']", "self.cells['b'] = make_cell(self.w.detach())",
 )
 
 

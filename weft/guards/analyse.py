@@ -53,7 +53,7 @@ def library_plan(code: CodeType) -> Plan:
         plan = _LIBRARY_PLANS[id(code)] = replace(
             walked, roots=roots, loose_stores={}, mutations=[], nested=(), is_library=True, store_names=frozenset()
         )
-        plan.bound = tuple(name for _, name in roots)
+        plan.bound, plan.has_cells = tuple(name for _, name in roots), False
     return plan
 
 
@@ -108,6 +108,7 @@ class _Walk:
             plan.everything = plan.everything or inner.everything
             plan.asks_type |= inner.asks_type
         plan.bound = tuple(name for kind, name in plan.roots if kind in ("local", "cell"))
+        plan.has_cells = any(kind == "cell" and name != "__class__" for kind, name in plan.roots)
         stores: set[str] = set(plan.loose_stores)
         passed: set[str] = set()
         for (_, name), link in plan.roots.items():

@@ -368,7 +368,7 @@ class FrameWatcher:
         return False
 
     def _enter(self, frame: FrameType, plan: Plan) -> None:
-        """Visit a frame, unless one with the same code and the same objects at its roots was visited."""
+        """Visit a frame, unless one of the same function, with the same objects at its roots, was visited."""
         key: list[Any] = [id(plan)]
         values: Mapping[str, Any] = {}
         if not plan.bound and not plan.loose and not plan.everything:
@@ -379,6 +379,8 @@ class FrameWatcher:
                 self._made(values.get(plan.code.co_varnames[0]) if plan.code.co_argcount else None)
             for name in values if plan.loose or plan.everything else plan.bound:
                 key.append(self._identity(values.get(name)))
+        if plan.has_cells:  # functions of the same code have cells of their own
+            key += map(id, self.visitor.running(plan, values))
         seen = tuple(key)
         if seen in self._seen and self._stored.isdisjoint(plan.path_names):
             return

@@ -80,6 +80,7 @@ class Plan:
     is_library: bool = False
     nested: tuple[CodeType, ...] = ()
     bound: tuple[str, ...] = ()  # the local and cell names among the roots
+    has_cells: bool = False  # whether names of enclosing functions are among them
     # names and keys that chains pass through: after a store to one of them, the chains must be followed again
     path_names: frozenset[Any] = frozenset()
     store_names: frozenset[Any] = frozenset()

@@ -8,7 +8,7 @@ import importlib
 import importlib.util
 import operator
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, Final
@@ -30,6 +30,7 @@ _NEW_LOCALS: Final = 2  # CO_NEWLOCALS: a function's code
 _BUILTINS: Final = frozenset(vars(builtins))
 _ADDING: Final = frozenset({"append", "extend"})  # what reads nothing of a list
 _GETTERS: Final = (getattr, hasattr, vars, dir)
+_MOST_SEARCHES: Final = 64  # for functions of one code, each through all that refers to it
 Reached = tuple[Any, str]  # a value and how the source would say it
 
 
@@ -39,6 +40,7 @@ class Visitor:
     def __init__(self, reads: Reads) -> None:
         self.reads, self.kinds = reads, reads.kinds
         self.nested: set[int] = set()  # code objects whose functions are made by code that was seen
+        self._searches: Counter[int] = Counter()  # of functions that run a code object, by its id
         self.codes: dict[int, Plan] = {}
         self.drawing: set[tuple[int, int]] = set()  # (code, line) that draws from an older iterator
         self._resolved: set[tuple[int, int]] = set()
@@ -132,6 +134,18 @@ class Visitor:
             return MISSING
         return self.reads.entry(ItemSlot(sys.modules, name, f"sys.modules[{name!r}]"), where)
 
+    def running(self, plan: Plan, values: Mapping[str, Any]) -> list[FunctionType]:
+        """The functions from outside of the call that a frame with these cell values may be one of: found among all
+        where none of those that are known has them (the table that it was taken from is read by a name of run time)."""
+        code = plan.code
+        functions = [f for f in self.reads.by_code.get(id(code), ()) if _closes_over(f, values)]
+        if not functions and id(code) not in self.nested and self._searches[id(code)] < _MOST_SEARCHES:
+            self._searches[id(code)] += 1
+            functions = [f for f in functions_running(code) if _closes_over(f, values)]
+            for function in functions:
+                self.reads.note(function, function.__qualname__, Location(code.co_filename, code.co_firstlineno))
+        return functions
+
     def cell(self, plan: Plan, name: str, link: Link, values: Mapping[str, Any], where: Location) -> Any:
         value = values.get(name, MISSING)
         for function in self.reads.by_code.get(id(plan.code), ()):
@@ -156,7 +170,7 @@ class Visitor:
         raw = class_lookup(cls, code.co_name)[1]
         if code.co_argcount and _runs(raw, code):
             self.reads.class_value(cls, code.co_name, raw, where)
-        if id(code) not in self.reads.by_code and id(code) not in self.nested:
+        if not plan.has_cells and id(code) not in self.reads.by_code and id(code) not in self.nested:
             for function in functions_running(code):
                 if _closes_over(function, values):
                     self.reads.note(function, function.__qualname__, where)

@@ -25,7 +25,7 @@ class SpentBackward(Node):
     """The history of a tensor through which the compiled function itself ran backward: that graph is freed."""
 
     @classmethod
-    def mark(cls, tensor: Tensor) -> None:
+    def put_on(cls, tensor: Tensor) -> None:
         """Give a tensor this history."""
         node = cls(())
         node.metadata_of_inputs += (metadata_of(tensor.dims, tensor.dtype),)

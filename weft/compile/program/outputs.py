@@ -179,7 +179,7 @@ class Outputs:
         """Give results of a kind the history that the function has run backward through; views of them have it too."""
         for i in self.spent:
             if type(self.returns[i][0]) is kind:
-                SpentBackward.mark(tensors[i])
+                SpentBackward.put_on(tensors[i])
 
     def _give_gradients(self, tensors: list[Any]) -> None:
         """Results have the gradients that the function gave them, and go on keeping those that come."""
