@@ -1,6 +1,6 @@
 """Of several functions that one factory has made only the first was looked at: what the cells of the others hold was
-no state. A number that changed there was unseen; a tensor that a call put there was a symbol: an error, which left it on
-the user's function."""
+no state. A number that changed there was unseen; a tensor that a call put there was a symbol: an error, which left it
+on the user's function."""
 
 from __future__ import annotations
 
