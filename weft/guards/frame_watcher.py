@@ -369,11 +369,9 @@ class FrameWatcher:
 
     def _enter(self, frame: FrameType, plan: Plan) -> None:
         """Visit a frame, unless one of the same function, with the same objects at its roots, was visited."""
-        key: list[Any] = [id(plan)]
+        key: list[Any] = [id(plan), id(frame.f_globals)]
         values: Mapping[str, Any] = {}
-        if not plan.bound and not plan.loose and not plan.everything:
-            key.append(id(frame.f_globals))
-        else:
+        if plan.bound or plan.loose or plan.everything:
             values = frame.f_locals
             if plan.code.co_name == "__init__":
                 self._made(values.get(plan.code.co_varnames[0]) if plan.code.co_argcount else None)
