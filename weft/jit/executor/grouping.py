@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 from weft.catalogue.language.entries import NATIVE
 from weft.ir.copies import Copy, stand_for
-from weft.ir.graph import Block, Graph, Node, Value
+from weft.ir.graph import Block, Graph, Node, Value, values_in
 from weft.ir.structure import GROUPS, IF, LATER, LOOP
 from weft.jit.native.kinds import is_native
 from weft.ops.op import OPS, Op
-from weft.passes.scripted.memory import Memory, is_writer
+from weft.passes.scripted.memory import Memory, is_writer, writes_tensor
 from weft.types.tensor_type import ListType, TensorType, TupleType, Type
 
 DIFFERENTIABLE, COMPILED, FUSED = GROUPS
@@ -125,7 +125,41 @@ Fits = Callable[[Node], bool]
 
 def grouped(graph: Graph, op: Op, fits: Fits = may_be_grouped, least: int = 2) -> Graph:
     """The graph with groups of nodes that fit; those of less work than `least` are left as they are."""
-    return Graph(graph.name, _Grouping(op, fits, least).block(graph.block), graph.env, graph.writes)
+    separate = _passing_on_what_is_written(graph)
+
+    def fits_here(node: Node) -> bool:
+        return fits(node) and not (node.blocks and any(n in separate for n in node.walk()))
+
+    return Graph(graph.name, _Grouping(op, fits_here, least).block(graph.block), graph.env, graph.writes)
+
+
+def _passing_on_what_is_written(graph: Graph) -> set[Node]:
+    """The branches and loops whose results may be tensors that they were given (a loop of no iterations gives what it
+    begins with), which something writes that is in no group, and which are read otherwise too: as results of a group
+    they would be tensors of their own, and nobody else would see the write.
+    """
+    if not any(writes_tensor(n) and not _writes_tensor(n) for n in graph.walk()):
+        return set()
+    memory = Memory(graph)
+    written = {c for n in graph.walk() if not n.blocks and not _writes_tensor(n) for c in memory.tensors_written(n)}
+    readers: dict[Value, list[Node | None]] = {v: [None] for v in values_in(graph.results)}
+    for node in graph.walk():
+        for value in node.inputs():
+            readers.setdefault(value, []).append(node)
+        for value in values_in([b.results for b in node.blocks]):
+            readers.setdefault(value, []).append(node)
+    separate = set()
+    for node in graph.walk():
+        passed = [v for v in node.outputs if node.op in (IF, LOOP) and memory.is_one_of(v, written)]
+        inside = {*node.walk(), node}
+        for other, by in readers.items() if passed else ():
+            is_alike = isinstance(other.type, TensorType) and other not in node.outputs and other.node not in inside
+            if is_alike and any(memory.may_share(v, other) for v in passed) and (
+                memory.is_outside(other) or any(reader not in inside for reader in by)
+            ):
+                separate.add(node)
+                break
+    return separate
 
 
 def _order(block: Block, fits: Fits) -> list[_Group | Node]:

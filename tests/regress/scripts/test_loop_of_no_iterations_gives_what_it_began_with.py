@@ -1,0 +1,73 @@
+"""A scripted loop of no iterations gives the tensor that it began with. As a result of a compiled group that was one of
+its own: a write into it behind the loop was not seen by the other name, in silence, from the second call on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+
+HEAD = "def f(x: Tensor, k: int):\n"
+BODIES = {
+    "two names": """
+    t = x * 2
+    other = t
+    for i in range(k):
+        t = weft.tanh(t)
+    t += 0.5
+    return t, other, t * 1.5""",
+    "a list": """
+    t = x * 2
+    kept = [t]
+    for i in range(k):
+        t = weft.tanh(t)
+    kept.append(t)
+    t += 0.5
+    return t, kept[0], kept[1]""",
+    "a view": """
+    base = x * 2
+    t = base[1:]
+    for i in range(k):
+        t = weft.tanh(t)
+    t += 0.5
+    return t, base, base * 2""",
+    "while": """
+    t = x * 2
+    other = t
+    while bool(t.sum() > 1000):
+        t = weft.tanh(t)
+    t *= 3
+    return t, other, other + k""",
+    "nested": """
+    t = x * 2
+    other = t
+    for j in range(2):
+        for i in range(k):
+            t = weft.tanh(t)
+    t += 0.5
+    return t, other, other + t""",
+    "a branch": """
+    t = x * 2
+    other = t
+    u = weft.sin(other) * 3
+    if k > 0:
+        t = weft.tanh(t) + u
+    t += 0.5
+    return t, other, u""",
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_writes_are_seen_in_both(name: str, rng: np.random.Generator) -> None:
+    text = HEAD + BODIES[name].lstrip("\n")
+    space: dict[str, Any] = {"weft": weft, "Tensor": weft.Tensor}
+    exec(text, space)
+    scripted = weft.jit.CompilationUnit(text).f
+    for k in (0, 0, 1, 0, 2, 0):
+        values = rng.standard_normal(int(rng.integers(2, 6)))
+        results = [function(weft.from_numpy(values), k) for function in (scripted, space["f"])]
+        for mine, plain in zip(*results, strict=True):
+            np.testing.assert_allclose(mine.numpy(), plain.numpy(), 1e-12, 1e-12)
