@@ -71,3 +71,48 @@ def test_writes_are_seen_in_both(name: str, rng: np.random.Generator) -> None:
         results = [function(weft.from_numpy(values), k) for function in (scripted, space["f"])]
         for mine, plain in zip(*results, strict=True):
             np.testing.assert_allclose(mine.numpy(), plain.numpy(), 1e-12, 1e-12)
+
+
+WRITES = {
+    "behind a branch that reads it": """
+    a = x * 2
+    b = x + 1
+    kept = [a]
+    for i in range(k):
+        a = kept[-1] + b
+    a = weft.tanh(a)
+    if k > 1:
+        b = weft.tanh(a)
+    a[0] = 0.25
+    return a, b, b * 2""",
+    "within a loop, of what a list has": """
+    a = x * 2
+    kept = [a]
+    for i in range(k):
+        if bool(x.sum() > 0):
+            a[0] = 0.25
+        a = weft.tanh(a)
+    return a, kept[0], a * x""",
+    "behind a loop, by another name": """
+    b = x + 1
+    a = b
+    for i in range(k):
+        a = a * a
+    b[0] = 0.25
+    c = weft.tanh(a)
+    return a, b, c""",
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_writes_to_items(name: str, rng: np.random.Generator) -> None:
+    """A write moved over what reads the tensor, or was made into a copy of it."""
+    text = HEAD + WRITES[name].lstrip("\n")
+    space: dict[str, Any] = {"weft": weft, "Tensor": weft.Tensor}
+    exec(text, space)
+    scripted = weft.jit.CompilationUnit(text).f
+    for k in (2, 2, 0, 1, 3, 0):
+        values = abs(rng.standard_normal(int(rng.integers(2, 6))))
+        results = [function(weft.from_numpy(values), k) for function in (scripted, space["f"])]
+        for mine, plain in zip(*results, strict=True):
+            np.testing.assert_allclose(mine.numpy(), plain.numpy(), 1e-12, 1e-12)

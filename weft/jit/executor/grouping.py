@@ -135,13 +135,13 @@ def grouped(graph: Graph, op: Op, fits: Fits = may_be_grouped, least: int = 2) -
 
 def _passing_on_what_is_written(graph: Graph) -> set[Node]:
     """The branches and loops whose results may be tensors that they were given (a loop of no iterations gives what it
-    begins with), which something writes that is in no group, and which are read otherwise too: as results of a group
-    they would be tensors of their own, and nobody else would see the write.
+    begins with), which something writes, and which are read otherwise too: in a group they would be tensors of
+    their own, and nobody else would see the write.
     """
-    if not any(writes_tensor(n) and not _writes_tensor(n) for n in graph.walk()):
+    if not any(map(writes_tensor, graph.walk())):
         return set()
     memory = Memory(graph)
-    written = {c for n in graph.walk() if not n.blocks and not _writes_tensor(n) for c in memory.tensors_written(n)}
+    written = {c for node in graph.block.nodes for c in memory.tensors_written(node)}
     readers: dict[Value, list[Node | None]] = {v: [None] for v in values_in(graph.results)}
     for node in graph.walk():
         for value in node.inputs():
@@ -150,8 +150,10 @@ def _passing_on_what_is_written(graph: Graph) -> set[Node]:
             readers.setdefault(value, []).append(node)
     separate = set()
     for node in graph.walk():
-        passed = [v for v in node.outputs if node.op in (IF, LOOP) and memory.is_one_of(v, written)]
-        inside = {*node.walk(), node}
+        if node.op not in (IF, LOOP):
+            continue
+        inside = set(node.walk())
+        passed = [v for v in node.outputs if memory.is_one_of(v, written)]
         for other, by in readers.items() if passed else ():
             is_alike = isinstance(other.type, TensorType) and other not in node.outputs and other.node not in inside
             if is_alike and any(memory.may_share(v, other) for v in passed) and (
@@ -242,6 +244,8 @@ def _joined_above(
     later = {v for n in outside for v in n.outputs}
     if any(v in later for n in rising for v in _reads(n)) or any(map(writes, outside)):
         return None
+    if _would_write_before(rising, outside):
+        return None
     if any(map(is_seen, rising)) and any(map(is_seen, outside)):
         return None
     nodes = sorted({n for g in sources for n in g.nodes}, key=position.__getitem__)
@@ -265,13 +269,24 @@ def _put_last(
 
 def _can_rise(node: Node, needs: Sequence[Value], group: _Group) -> bool:
     later = {v for n in group.outside for v in n.outputs}
-    if any(v in later for v in needs) or any(map(writes, group.outside)):
+    if any(v in later for v in needs) or any(map(writes, group.outside)) or _would_write_before([node], group.outside):
         return False
     return not (is_seen(node) and any(map(is_seen, group.outside)))
 
 
+def _would_write_before(moving: Collection[Node], others: Collection[Node]) -> bool:
+    """Whether nodes that write move over some that may read what they write."""
+    return any(map(writes, moving)) and any([_reads_tensors(n) for n in others])
+
+
+def _reads_tensors(node: Node) -> bool:
+    return any([isinstance(v.type, TensorType) or _is_list(v.type) for v in node.needs()])
+
+
 def _can_sink(nodes: Sequence[Node], produced: set[Value], outside: Collection[Node]) -> bool:
     if any(v in produced for n in outside for v in n.needs()) or any(map(writes, outside)):
+        return False
+    if _would_write_before(nodes, outside):
         return False
     return not (any(map(is_seen, nodes)) and any(map(is_seen, outside)))
 
