@@ -44,7 +44,10 @@ class LogsGuard(Guard):
         return True
 
     def miss(self) -> Miss | None:
-        return None if self.holds() else Miss(self.where, self.text, self.logs, [slot.get() for slot in self.slots])
+        if self.holds():
+            return None
+        now = [slot.get() for slot in self.slots]
+        return Miss(self.where, self.text, self.logs, now, remedy=self.remedy)
 
 
 def followed(
