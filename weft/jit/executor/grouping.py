@@ -148,15 +148,16 @@ def _passing_on_what_is_written(graph: Graph) -> set[Node]:
             readers.setdefault(value, []).append(node)
         for value in values_in([b.results for b in node.blocks]):
             readers.setdefault(value, []).append(node)
+    position = {node: i for i, node in enumerate(graph.walk())}
     separate = set()
-    for node in graph.walk():
+    for node, place in position.items():
         if node.op not in (IF, LOOP):
             continue
         inside = set(node.walk())
         passed = [v for v in node.outputs if memory.is_one_of(v, written)]
         for other, by in readers.items() if passed else ():
-            is_alike = isinstance(other.type, TensorType) and other not in node.outputs and other.node not in inside
-            if is_alike and any(memory.may_share(v, other) for v in passed) and (
+            is_older = isinstance(other.type, TensorType) and (other.node is None or position[other.node] < place)
+            if is_older and any(memory.may_share(v, other) for v in passed) and (
                 memory.is_outside(other) or any(reader not in inside for reader in by)
             ):
                 separate.add(node)
