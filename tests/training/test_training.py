@@ -41,22 +41,10 @@ def epoch(step: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return steps
 
 
-def said(step: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """An epoch that prints, so that a split one is no whole program: its operators wait."""
-
-    def steps(x: Any, y: Any) -> Any:
-        for _ in range(2):
-            step(x, y)
-        print(end="")
-        return step(x, y)
-
-    return steps
-
-
 EPOCHS = (
     ("a compiled epoch", lambda step: weft.compile(epoch(step))),
     ("a split epoch", lambda step: weft.compile(epoch(step), split=True, backend="interpret")),
-    ("a split epoch that prints", lambda step: weft.compile(said(step), split=True, backend="interpret")),
+    ("a deferred epoch", lambda step: deferred(epoch(step), backend="interpret")),
 )
 
 

@@ -63,6 +63,12 @@ class AccumulateGrad(Node):
         one whose hooks wait for its gradient)."""
         return self._variable()
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether hooks of the leaf wait for its gradient."""
+        state = None if (variable := self._variable()) is None else variable._autograd
+        return state is not None and bool(state.post_accumulate)
+
     def keep_variable(self) -> None:
         """Keep the leaf alive: its hooks are to be given it, whoever else holds it."""
         self._awaited = self._variable()

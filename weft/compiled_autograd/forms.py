@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
-from weft.autograd.accumulate import AccumulateGrad
 from weft.autograd.dependencies import runs_on_nothing
 from weft.autograd.node import Node
 from weft.ops.backward import ARG, DIMS, Plan
@@ -150,10 +149,3 @@ def stages_of(node: Node) -> Stages:
             if table:
                 stages[stage, 0] = (tuple(table) if stage == RETAIN_STAGE else 0, tuple(table.values()))
     return stages
-
-
-def calls_hooks(node: AccumulateGrad) -> bool:
-    """Whether hooks follow when a leaf has its gradient."""
-    variable = node.variable
-    state = None if variable is None else variable._autograd
-    return bool(state is not None and state.post_accumulate)

@@ -46,7 +46,6 @@ from weft.compiled_autograd.forms import (
     Slices,
     Stage,
     Stages,
-    calls_hooks,
     forms_in,
     kind_of,
     slots_of,
@@ -379,7 +378,7 @@ class Structure:
         if node is not running or stage < (RUN_STAGE, 0):
             if node.stands_for_many and self.edges[node] != node.edges:
                 return True
-            if type(node) is AccumulateGrad and self.forms[self.places[node]][4] is not calls_hooks(node):
+            if type(node) is AccumulateGrad and self.forms[self.places[node]][4] is not node.is_awaited:
                 return True
         if node.hook_tables is None:
             return False
@@ -428,7 +427,7 @@ class Structure:
             }
         kind, counts, inputs, edges, saved, _, flow = self.forms[place]
         if isinstance(node, AccumulateGrad) and (node is not running or stage < (RUN_STAGE, 0)):
-            saved = calls_hooks(node)
+            saved = node.is_awaited
         self.hooked[node] = now
         self.forms[place] = (kind, counts, inputs, edges, saved, self._hook_form(node), flow)
 

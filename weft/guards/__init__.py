@@ -32,7 +32,7 @@ from weft.guards.origin import Origins
 from weft.guards.slots import ContentSlot, Slot
 from weft.guards.switches import Switch
 from weft.guards.values import MISSING, number_kind
-from weft.guards.writes import NumberWrite, ObjectWrite, Write, ids_in
+from weft.guards.writes import NumberWrite, ObjectWrite, Write
 
 __all__ = [
     "MISSING",
@@ -51,7 +51,6 @@ __all__ = [
     "Substitution",
     "Switch",
     "Write",
-    "ids_in",
     "number_kind",
     "observe",
 ]

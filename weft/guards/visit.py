@@ -170,10 +170,8 @@ class Visitor:
         raw = class_lookup(cls, code.co_name)[1]
         if code.co_argcount and _runs(raw, code):
             self.reads.class_value(cls, code.co_name, raw, where)
-        if not plan.has_cells and id(code) not in self.reads.by_code and id(code) not in self.nested:
-            for function in functions_running(code):
-                if _closes_over(function, values):
-                    self.reads.note(function, function.__qualname__, where)
+        if not plan.has_cells and id(code) not in self.reads.by_code:
+            self.running(plan, values)
             self.nested.add(id(code))  # searched for: once is enough
 
     def through_super(self, plan: Plan, values: Mapping[str, Any]) -> None:

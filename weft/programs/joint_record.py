@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -131,15 +131,7 @@ def record_backward(
     capture.gradients.end_at_parts(outputs)
     endings = end_at_what_is_given(outputs, capture.outside.histories)
     primals = [p for p in _leaves_behind(outputs) if id(p._autograd) in positions or not _is_made(capture, p)]
-    primal_ids = set(map(id, primals))
-    # leaves that the function makes and keeps to itself: what users' code on the way to them does, callers see
-    own = [node for node in nodes_behind([out._node for out in outputs]) if _ends_at_other(node, primal_ids)]
-    if any(_is_waited_for(node) for node in own):
-        raise CaptureError(
-            "a hook waits for the gradient of a leaf that the compiled function makes and keeps to itself "
-            "(register_post_accumulate_grad_hook), and callers may run the backward: make the leaf outside, return it, "
-            "or call backward() in the function"
-        )
+    own = _leaves_of_the_function(outputs, primals)
     edges = [edge for out in outputs if (edge := gradient_edge(out)) is not None]  # (each has one)
     graphs = [nodes_behind([out._node]) for out in outputs]  # taken before the run frees them
     reached = [nodes_behind([edge]) for edge in edges]
@@ -159,7 +151,7 @@ def record_backward(
     del builder.params[-len(tangents) :]  # they come last, behind what only hooks and custom Functions read
     seeds = [capture.tensors.fresh(value) for value in tangents]
     with all_required(primals), _without_hooks(primals), capture.writes.settled(results):
-        asked = [*primals, *[outputs[one.output] for one in inner], *[GradientEdge(node, 0) for node in own]]
+        asked = [*primals, *[outputs[one.output] for one in inner], *own]
         grads = engine.run_backward(outputs, seeds, False, False, asked, False) if asked else ()
     lines = forward_nodes(builder.nodes) if builder.track_locations else {}
     for node in builder.nodes[start:]:
@@ -217,15 +209,19 @@ def _leaves_behind(outputs: list[Tensor]) -> list[Tensor]:
     return list(leaves.values())
 
 
-def _ends_at_other(node: Node, leaf_ids: Container[int]) -> bool:
-    """Whether a node adds to a leaf that is none of these: also where nobody holds the leaf any more."""
-    return isinstance(node, AccumulateGrad) and id(node.variable) not in leaf_ids
-
-
-def _is_waited_for(node: Any) -> bool:
-    """Whether hooks of its leaf wait for the gradient."""
-    state = None if node.variable is None else node.variable._autograd
-    return state is not None and bool(state.post_accumulate)
+def _leaves_of_the_function(outputs: list[Tensor], primals: list[Tensor]) -> list[GradientEdge]:
+    """Where gradients of leaves arrive that the function makes and keeps to itself, also of those that nobody holds any
+    more: what users' code on the way to them does, callers see. Raises CaptureError where hooks wait for one."""
+    primal_ids = set(map(id, primals))
+    ends = [n for n in nodes_behind([out._node for out in outputs]) if isinstance(n, AccumulateGrad)]
+    own = [node for node in ends if id(node.variable) not in primal_ids]
+    if any(node.is_awaited for node in own):
+        raise CaptureError(
+            "a hook waits for the gradient of a leaf that the compiled function makes and keeps to itself "
+            "(register_post_accumulate_grad_hook), and callers may run the backward: make the leaf outside, return it, "
+            "or call backward() in the function"
+        )
+    return [GradientEdge(node, 0) for node in own]
 
 
 def _receivers_in(nodes: Iterable[Node], receivers: Sequence[Tensor]) -> frozenset[int]:

@@ -210,10 +210,7 @@ def _calls_users(node: Node) -> bool:
         return True
     if isinstance(node, OpNode):
         return any([_is_unpacked_by_hook(value) for value in node.saved_values or ()])
-    if isinstance(node, AccumulateGrad):
-        variable = node.variable
-        return variable is not None and variable._autograd is not None and bool(variable._autograd.post_accumulate)
-    return True
+    return node.is_awaited if isinstance(node, AccumulateGrad) else True
 
 
 def _is_unpacked_by_hook(saved: Any) -> bool:

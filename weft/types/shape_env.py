@@ -158,7 +158,7 @@ class ShapeEnv:
     def refuse(self, relation: Relation, error: Callable[[], Exception]) -> None:
         """Raise `error()` where the relation holds: now, and (a guard sees to it) for every size that a later call
         brings. What hangs on an unbacked size becomes a demand, which the program checks."""
-        if relation.expr.symbols() <= self.examples.keys():
+        if not self._left_to_run(relation):
             if self._ask(relation):
                 raise error()
             return
@@ -191,13 +191,12 @@ class ShapeEnv:
         if guard is not None:
             return guard.answer
         missing = [s for s in relation.expr.symbols() if s not in self.examples]
-        answered = self.answers.relation(relation) if missing and self.answers is not None else None
-        if answered is not None:
-            return answered
-        pinned = self._pinned(relation) if missing else None
-        if pinned is not None:
-            return pinned
         if missing:
+            answered = None if self.answers is None else self.answers.relation(relation)
+            if answered is None:
+                answered = self._pinned(relation)
+            if answered is not None:
+                return answered
             raise UnknownSize(
                 f"the answer to `{relation}` depends on {', '.join(sorted(missing))}, a size that is only known while "
                 f"the program runs{self._origin_text(missing)}; use weft.cond, or avoid the question"
@@ -210,7 +209,7 @@ class ShapeEnv:
         """The answer to a question about unbacked sizes that is the same for all of them once the other sizes are those
         of the example: each of these is then guarded to be so. (A batch that the run finds, cut into `c // groups`
         channels: `groups * (c // groups) * u0 == c * u0`.)"""
-        pinned = sorted(relation.expr.symbols() & self.examples.keys())
+        pinned = relation.expr.symbols() & self.examples.keys()
         if not pinned:
             return None
         rest = dims.substitute(relation.expr, {name: self.examples[name] for name in pinned})
@@ -219,9 +218,13 @@ class ShapeEnv:
         else:
             answer = self._prove(Relation(relation.op, positive_first(rest) if relation.op == "==" else rest))
         if answer is not None:
-            for name in pinned:
-                self.equal(dims.symbol(name), self.examples[name])
+            self._pin(pinned)
         return answer
+
+    def _pin(self, names: Iterable[str]) -> None:
+        """Guard that symbols stay what they are in the example."""
+        for name in sorted(names):
+            self.equal(dims.symbol(name), self.examples[name])
 
     def _prove(self, relation: Relation) -> bool | None:
         low, high = self._at_least(relation.expr), self._at_least(-relation.expr)
@@ -264,8 +267,7 @@ class ShapeEnv:
     def fixed(self, d: Expr) -> int:
         """The value of a dim in the example, for which each of its symbols is guarded to stay what it is there."""
         value = self.hint(d)
-        for name in sorted(d.symbols()):
-            self.equal(dims.symbol(name), self.examples[name])
+        self._pin(d.symbols())
         return value
 
 

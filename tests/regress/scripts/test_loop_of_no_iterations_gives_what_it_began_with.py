@@ -60,17 +60,23 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("name", BODIES)
-def test_writes_are_seen_in_both(name: str, rng: np.random.Generator) -> None:
-    text = HEAD + BODIES[name].lstrip("\n")
+def agree(body: str, rng: np.random.Generator, counts: tuple[int, ...], positive: bool = False) -> None:
+    """A script does as Python does, for these numbers of iterations."""
+    text = HEAD + body.lstrip("\n")
     space: dict[str, Any] = {"weft": weft, "Tensor": weft.Tensor}
     exec(text, space)
     scripted = weft.jit.CompilationUnit(text).f
-    for k in (0, 0, 1, 0, 2, 0):
+    for k in counts:
         values = rng.standard_normal(int(rng.integers(2, 6)))
+        values = abs(values) if positive else values
         results = [function(weft.from_numpy(values), k) for function in (scripted, space["f"])]
         for mine, plain in zip(*results, strict=True):
             np.testing.assert_allclose(mine.numpy(), plain.numpy(), 1e-12, 1e-12)
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_writes_are_seen_in_both(name: str, rng: np.random.Generator) -> None:
+    agree(BODIES[name], rng, (0, 0, 1, 0, 2, 0))
 
 
 WRITES = {
@@ -107,12 +113,4 @@ WRITES = {
 @pytest.mark.parametrize("name", WRITES)
 def test_writes_to_items(name: str, rng: np.random.Generator) -> None:
     """A write moved over what reads the tensor, or was made into a copy of it."""
-    text = HEAD + WRITES[name].lstrip("\n")
-    space: dict[str, Any] = {"weft": weft, "Tensor": weft.Tensor}
-    exec(text, space)
-    scripted = weft.jit.CompilationUnit(text).f
-    for k in (2, 2, 0, 1, 3, 0):
-        values = abs(rng.standard_normal(int(rng.integers(2, 6))))
-        results = [function(weft.from_numpy(values), k) for function in (scripted, space["f"])]
-        for mine, plain in zip(*results, strict=True):
-            np.testing.assert_allclose(mine.numpy(), plain.numpy(), 1e-12, 1e-12)
+    agree(WRITES[name], rng, (2, 2, 0, 1, 3, 0), positive=True)

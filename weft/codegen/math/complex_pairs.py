@@ -25,8 +25,8 @@ def div(m: FloatMath, x: Pair, y: Pair) -> Pair:
     large, small = m.select(flat, y[0], y[1]), m.select(flat, y[1], y[0])
     ratio = m.div(small, large)
     # by zero: the ratio is 0/0, and C gives signed infinities, not NaN
-    ratio = m.select(m.equal(large, 0.0), 0.0, ratio)
     by_zero = m.equal(large, 0.0)
+    ratio = m.select(by_zero, 0.0, ratio)
     divisor = m.add(large, m.mul(small, ratio))
     scale = m.div(1.0, m.select(by_zero, m.abs(divisor), divisor))  # a zero's sign does not count, as in NumPy
     a, b = m.select(flat, x[0], x[1]), m.select(flat, x[1], x[0])

@@ -10,8 +10,9 @@ from typing import Any, Final
 from weft.guards.content_guard import ContainerGuard
 from weft.guards.guard import Guard, Miss, Names, SlotGuard
 from weft.guards.guard_set import GuardSet
+from weft.guards.kinds import Kinds
 from weft.guards.slots import EndSlot, Key, Slot
-from weft.guards.writes import Write
+from weft.guards.writes import Write, ids_in
 
 LOGS: Final = (list, deque)
 
@@ -51,14 +52,17 @@ class LogsGuard(Guard):
 
 
 def followed(
-    guards: GuardSet, writes: Sequence[Write], kept: Container[int], others: Iterable[Any]
+    guards: GuardSet, writes: Sequence[Write], result: Any, others: Iterable[Any], kinds: Kinds
 ) -> tuple[GuardSet, Mapping[int, Slot]]:
     """The guards with another one for logs that may be replaced, and the places of these logs, by identity: those that
     one place leads to, that no other guard is on, and that the call leaves where they are.
 
-    kept: the ids of what the call returns or puts somewhere; others: containers that it is given.
+    result: what the call returns; others: containers that it is given.
     """
     ends = {id(w.target.holder): w.target.holder for w in writes if type(w.target) is EndSlot}
+    if not ends:
+        return guards, {}
+    kept = ids_in([result, [w.value for w in writes]], kinds)
     rest = {id(w.target.holder) for w in writes if type(w.target) is not EndSlot}
     argument_types = {type(other) for other in others}  # one of these could be the log of a later call
     logs = {

@@ -284,8 +284,7 @@ def _take_guards(
     logs: Mapping[int, guards.Slot] = {}
     calls_python = outcome.capture.calls.recorded or recording.hooks or recording.rules  # what these hold, nobody tells
     if not seen.asks_id and not calls_python:
-        kept = guards.ids_in([result, [write.value for write in seen.writes]], kinds())
-        outcome.checks, logs = followed(outcome.checks, seen.writes, kept, outer)
+        outcome.checks, logs = followed(outcome.checks, seen.writes, result, outer, kinds())
     if seen.asks_id and objects_of(outcome.leaves):
         raise ObjectCounts(f"{recording.name} calls id() or hash()")
     if seen.asks_identity and outcome.pattern:

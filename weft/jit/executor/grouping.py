@@ -138,17 +138,17 @@ def _passing_on_what_is_written(graph: Graph) -> set[Node]:
     begins with), which something writes, and which are read otherwise too: in a group they would be tensors of
     their own, and nobody else would see the write.
     """
-    if not any(map(writes_tensor, graph.walk())):
+    position = {node: i for i, node in enumerate(graph.walk())}
+    if not any(n.op in (IF, LOOP) for n in position) or not any(map(writes_tensor, position)):
         return set()
     memory = Memory(graph)
     written = {c for node in graph.block.nodes for c in memory.tensors_written(node)}
     readers: dict[Value, list[Node | None]] = {v: [None] for v in values_in(graph.results)}
-    for node in graph.walk():
+    for node in position:
         for value in node.inputs():
             readers.setdefault(value, []).append(node)
         for value in values_in([b.results for b in node.blocks]):
             readers.setdefault(value, []).append(node)
-    position = {node: i for i, node in enumerate(graph.walk())}
     separate = set()
     for node, place in position.items():
         if node.op not in (IF, LOOP):
@@ -243,11 +243,7 @@ def _joined_above(
     rising = [*(n for g in others for n in g.nodes), node]
     outside = {n: None for n in first.outside if n not in rising}
     later = {v for n in outside for v in n.outputs}
-    if any(v in later for n in rising for v in _reads(n)) or any(map(writes, outside)):
-        return None
-    if _would_write_before(rising, outside):
-        return None
-    if any(map(is_seen, rising)) and any(map(is_seen, outside)):
+    if any(v in later for n in rising for v in _reads(n)) or not _may_pass(rising, outside):
         return None
     nodes = sorted({n for g in sources for n in g.nodes}, key=position.__getitem__)
     joined = _Group(nodes, outside, {v for g in sources for v in g.produced})
@@ -270,14 +266,15 @@ def _put_last(
 
 def _can_rise(node: Node, needs: Sequence[Value], group: _Group) -> bool:
     later = {v for n in group.outside for v in n.outputs}
-    if any(v in later for v in needs) or any(map(writes, group.outside)) or _would_write_before([node], group.outside):
+    return not any(v in later for v in needs) and _may_pass([node], group.outside)
+
+
+def _may_pass(moving: Collection[Node], others: Collection[Node]) -> bool:
+    """Whether nodes may move over others that give them nothing: not over writes, not over what may read what they
+    write, and where they are seen not over what is seen too."""
+    if any(map(writes, others)) or (any(map(writes, moving)) and any(map(_reads_tensors, others))):
         return False
-    return not (is_seen(node) and any(map(is_seen, group.outside)))
-
-
-def _would_write_before(moving: Collection[Node], others: Collection[Node]) -> bool:
-    """Whether nodes that write move over some that may read what they write."""
-    return any(map(writes, moving)) and any([_reads_tensors(n) for n in others])
+    return not (any(map(is_seen, moving)) and any(map(is_seen, others)))
 
 
 def _reads_tensors(node: Node) -> bool:
@@ -285,11 +282,7 @@ def _reads_tensors(node: Node) -> bool:
 
 
 def _can_sink(nodes: Sequence[Node], produced: set[Value], outside: Collection[Node]) -> bool:
-    if any(v in produced for n in outside for v in n.needs()) or any(map(writes, outside)):
-        return False
-    if _would_write_before(nodes, outside):
-        return False
-    return not (any(map(is_seen, nodes)) and any(map(is_seen, outside)))
+    return not any(v in produced for n in outside for v in n.needs()) and _may_pass(nodes, outside)
 
 
 def written_behind(graph: Graph) -> set[Node]:
